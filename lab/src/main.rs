@@ -1,0 +1,2 @@
+//! The command `pmaplab`.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The gate: cases, laws, snapshots and corpus replay live in `tests/`.

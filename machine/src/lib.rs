@@ -3,7 +3,28 @@
 //!
 //! Nothing here knows an operating system, a policy or an oracle.
 
+mod apply;
+mod bus;
+pub mod cache;
+pub mod cost;
 pub mod cpu;
+mod guest;
+mod machine;
+pub mod memory;
+pub mod mmu;
+pub mod observer;
+mod path;
+pub mod profile;
+pub mod step;
+pub mod tlb;
 pub mod types;
+pub mod write_buffer;
 
+pub use cost::{Class, Costs};
+pub use guest::Exit;
+pub use machine::{Cpu, FetchBuffer, Machine};
+pub use mmu::{Ap, L1Descriptor, Pte};
+pub use observer::{Mark, Observer, Place, Seen, Unit};
+pub use profile::Profile;
+pub use step::{LineOp, Step};
 pub use types::*;

@@ -1,0 +1,319 @@
+//! One cache: tags, the physical address kept with each line, dirty parts and the bytes themselves.
+//!
+//! A line is written back to the physical address it was filled from, whatever the page tables say
+//! by then (ARM920T and ARM926EJ-S keep it in a tag RAM of its own; `hardware.md` 7.4). Dirt is kept
+//! by parts of a line, half a line on ARM9 (7.3). What a miss, a store or an operation does with
+//! the line is decided by the caller; this file only finds, chooses and keeps.
+//!
+//! Without bytes ([`Cache::tags_only`]) the same code counts hits of a recorded trace.
+
+use crate::memory::{hash_bytes, mix};
+use crate::profile::{CacheProfile, Lookup, Replacement};
+
+const INVALID: u64 = u64::MAX;
+
+/// Size, ways and line of a cache, and how it chooses victims.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// log2 of the line size.
+    pub line_shift: u32,
+    /// Sets less one; the number of sets is a power of two.
+    pub set_mask: u32,
+    /// Ways of a set.
+    pub ways: u32,
+    /// Victim choice.
+    pub replacement: Replacement,
+}
+
+/// A cache. Lines are named by slot: `set * ways + way`.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    geometry: Geometry,
+    lookup: Lookup,
+    dirty_shift: u32,
+    /// Line number of the tag address, or `INVALID`.
+    tags: Vec<u64>,
+    /// Physical address of each line.
+    pa: Vec<u32>,
+    /// One bit a dirty part.
+    dirty: Vec<u8>,
+    data: Vec<u8>,
+    /// LRU: when each slot was last used. FIFO: when filled.
+    used: Vec<u64>,
+    /// Round robin: the next victim's way, one a set (or one in all).
+    next: Vec<u8>,
+    clock: u64,
+    random: u64,
+}
+
+impl Cache {
+    /// An empty cache with bytes.
+    pub fn new(profile: &CacheProfile) -> Self {
+        let sets = profile.size / profile.line / profile.ways;
+        let geometry = Geometry {
+            line_shift: profile.line.trailing_zeros(),
+            set_mask: sets - 1,
+            ways: profile.ways,
+            replacement: profile.replacement,
+        };
+        let mut cache = Self::tags_only(geometry);
+        cache.lookup = profile.lookup;
+        cache.dirty_shift = profile.dirty_bytes().trailing_zeros();
+        cache.pa = vec![0; cache.tags.len()];
+        cache.data = vec![0; profile.size as usize];
+        cache
+    }
+
+    /// An empty cache that keeps no bytes and no physical addresses, for counting.
+    pub fn tags_only(geometry: Geometry) -> Self {
+        let sets = geometry.set_mask as usize + 1;
+        let slots = sets * geometry.ways as usize;
+        let aged = matches!(geometry.replacement, Replacement::Lru | Replacement::Fifo);
+        Self {
+            geometry,
+            lookup: Lookup::Pipt,
+            dirty_shift: geometry.line_shift,
+            tags: vec![INVALID; slots],
+            pa: Vec::new(),
+            dirty: vec![0; slots],
+            data: Vec::new(),
+            used: vec![0; if aged { slots } else { 0 }],
+            next: vec![0; sets],
+            clock: 0,
+            random: 0x9e37_79b9_7f4a_7c15,
+        }
+    }
+
+    /// Seeds the random replacement.
+    pub fn seed(&mut self, seed: u64) {
+        self.random = seed | 1;
+    }
+
+    /// Line size, bytes.
+    pub fn line_bytes(&self) -> u32 {
+        1 << self.geometry.line_shift
+    }
+
+    /// Number of lines.
+    pub fn slots(&self) -> u32 {
+        self.tags.len() as u32
+    }
+
+    /// Ways of a set.
+    pub fn ways(&self) -> u32 {
+        self.geometry.ways
+    }
+
+    /// The address that indexes and the one that is compared, for an access.
+    #[inline]
+    pub fn keys(&self, va: u32, pa: u32) -> (u64, u64) {
+        match self.lookup {
+            Lookup::Vivt => (u64::from(va), u64::from(va)),
+            Lookup::Vipt => (u64::from(va), u64::from(pa)),
+            Lookup::Pipt => (u64::from(pa), u64::from(pa)),
+        }
+    }
+
+    /// Whether finding a line needs a translation.
+    pub fn needs_pa(&self) -> bool {
+        self.lookup != Lookup::Vivt
+    }
+
+    /// The first slot of the set that `index` falls into.
+    #[inline]
+    fn set_base(&self, index: u64) -> usize {
+        let set = (index >> self.geometry.line_shift) as u32 & self.geometry.set_mask;
+        set as usize * self.geometry.ways as usize
+    }
+
+    /// The slot that holds the line, if it is in.
+    #[inline]
+    pub fn find(&self, (index, tag): (u64, u64)) -> Option<u32> {
+        let base = self.set_base(index);
+        let line = tag >> self.geometry.line_shift;
+        let ways = &self.tags[base..base + self.geometry.ways as usize];
+        ways.iter()
+            .position(|t| *t == line)
+            .map(|way| (base + way) as u32)
+    }
+
+    /// Counts a use of a line that is in, for LRU.
+    #[inline]
+    pub fn touch(&mut self, slot: u32) {
+        if self.geometry.replacement == Replacement::Lru {
+            self.clock += 1;
+            self.used[slot as usize] = self.clock;
+        }
+    }
+
+    /// The slot that the next line of this set will take: an invalid one, or the victim.
+    pub fn victim(&mut self, (index, _): (u64, u64)) -> u32 {
+        let base = self.set_base(index);
+        let ways = self.geometry.ways as usize;
+        if let Some(way) = self.tags[base..base + ways]
+            .iter()
+            .position(|t| *t == INVALID)
+        {
+            return (base + way) as u32;
+        }
+        let way = match self.geometry.replacement {
+            Replacement::Lru | Replacement::Fifo => {
+                let used = &self.used[base..base + ways];
+                (0..ways).min_by_key(|w| used[*w]).unwrap_or(0)
+            }
+            Replacement::RoundRobin => self.advance(base / ways),
+            Replacement::RoundRobinGlobal => self.advance(0),
+            Replacement::Random => {
+                self.random ^= self.random << 13;
+                self.random ^= self.random >> 7;
+                self.random ^= self.random << 17;
+                (self.random % ways as u64) as usize
+            }
+        };
+        (base + way) as u32
+    }
+
+    fn advance(&mut self, pointer: usize) -> usize {
+        let way = self.next[pointer];
+        self.next[pointer] = if u32::from(way) + 1 == self.geometry.ways {
+            0
+        } else {
+            way + 1
+        };
+        usize::from(way)
+    }
+
+    /// Puts a line into a slot, clean. With bytes, the caller copies them in.
+    pub fn install(&mut self, slot: u32, (_, tag): (u64, u64), pa: u32) {
+        let n = slot as usize;
+        self.tags[n] = tag >> self.geometry.line_shift;
+        self.dirty[n] = 0;
+        let base = pa & !(self.line_bytes() - 1);
+        if let Some(kept) = self.pa.get_mut(n) {
+            *kept = base;
+        }
+        if !self.used.is_empty() {
+            self.clock += 1;
+            self.used[n] = self.clock;
+        }
+    }
+
+    /// Whether the slot holds a line.
+    #[inline]
+    pub fn valid(&self, slot: u32) -> bool {
+        self.tags[slot as usize] != INVALID
+    }
+
+    /// Empties the slot; what was dirty in it is gone.
+    pub fn invalidate(&mut self, slot: u32) {
+        self.tags[slot as usize] = INVALID;
+        self.dirty[slot as usize] = 0;
+    }
+
+    /// The address the line was filled from.
+    pub fn pa(&self, slot: u32) -> u32 {
+        self.pa[slot as usize]
+    }
+
+    /// The tag address of a valid line: virtual in a VIVT cache.
+    pub fn tag_address(&self, slot: u32) -> u32 {
+        (self.tags[slot as usize] << self.geometry.line_shift) as u32
+    }
+
+    /// The dirty parts, one bit each from the line's start; 0 is clean.
+    #[inline]
+    pub fn dirty(&self, slot: u32) -> u8 {
+        self.dirty[slot as usize]
+    }
+
+    /// Bytes of one dirty part.
+    pub fn part_bytes(&self) -> u32 {
+        1 << self.dirty_shift
+    }
+
+    /// Marks the part that holds `offset` dirty.
+    #[inline]
+    pub fn soil(&mut self, slot: u32, offset: u32) {
+        self.dirty[slot as usize] |= 1 << (offset >> self.dirty_shift);
+    }
+
+    /// Marks the whole line clean.
+    pub fn cleaned(&mut self, slot: u32) {
+        self.dirty[slot as usize] = 0;
+    }
+
+    /// The line's bytes.
+    #[inline]
+    pub fn line(&self, slot: u32) -> &[u8] {
+        let at = (slot as usize) << self.geometry.line_shift;
+        &self.data[at..at + (1 << self.geometry.line_shift)]
+    }
+
+    /// The line's bytes, to write.
+    #[inline]
+    pub fn line_mut(&mut self, slot: u32) -> &mut [u8] {
+        let at = (slot as usize) << self.geometry.line_shift;
+        &mut self.data[at..at + (1 << self.geometry.line_shift)]
+    }
+
+    /// The valid slots whose line was filled from the line-sized block at `pa`.
+    pub fn holders(&self, pa: u32) -> impl Iterator<Item = u32> + '_ {
+        let block = pa & !(self.line_bytes() - 1);
+        (0..self.slots()).filter(move |s| self.valid(*s) && self.pa(*s) == block)
+    }
+
+    /// The valid slots, in order.
+    pub fn valid_slots(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.slots()).filter(|s| self.valid(*s))
+    }
+
+    /// A hash of all that decides future behaviour: valid lines with their bytes, and the victim
+    /// choice. Ages enter by their order only.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = 0;
+        for slot in 0..self.slots() {
+            let n = slot as usize;
+            if self.tags[n] == INVALID {
+                hash = mix(hash, INVALID);
+                continue;
+            }
+            hash = mix(hash, self.tags[n]);
+            hash = mix(hash, u64::from(self.dirty[n]) << 32 | u64::from(self.pa[n]));
+            hash = mix(hash, hash_bytes(2, self.line(slot)));
+            if !self.used.is_empty() {
+                hash = mix(hash, self.rank(n) as u64);
+            }
+        }
+        let random = if self.geometry.replacement == Replacement::Random {
+            self.random
+        } else {
+            0
+        };
+        mix(hash_bytes(hash, &self.next), random)
+    }
+
+    fn rank(&self, slot: usize) -> usize {
+        let ways = self.geometry.ways as usize;
+        let base = slot / ways * ways;
+        self.used[base..base + ways]
+            .iter()
+            .filter(|u| **u < self.used[slot])
+            .count()
+    }
+
+    /// Checks what must always hold; panics with the values otherwise. For tests.
+    pub fn check(&self) {
+        for slot in 0..self.slots() {
+            let n = slot as usize;
+            assert!(
+                self.valid(slot) || self.dirty[n] == 0,
+                "slot {slot}: dirty but invalid"
+            );
+            let base = n / self.geometry.ways as usize * self.geometry.ways as usize;
+            let twins = self.tags[base..n]
+                .iter()
+                .any(|t| *t != INVALID && *t == self.tags[n]);
+            assert!(!twins, "slot {slot}: its line is in another way too");
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! Runs the program on a CPU: the interpreter's bus is this machine.
+pub use crate::cpu::Exit;

@@ -1,0 +1,222 @@
+//! What watches a machine from outside. The machine reports every access, every movement of bytes
+//! between the places that can hold them, and the marks that a kernel sends; it never reads anything
+//! back.
+
+use crate::step::Step;
+use crate::tlb::TlbEntry;
+use crate::types::{Access, CpuId, Frame, PhysAddr, VirtAddr, Width};
+
+/// A cache of the machine.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Unit {
+    /// A CPU's instruction cache.
+    L1I(CpuId),
+    /// A CPU's data cache.
+    L1D(CpuId),
+    /// The shared second level.
+    L2,
+}
+
+/// A place that can hold bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Place {
+    /// Memory.
+    Memory(PhysAddr),
+    /// A cache line, from `offset` on.
+    Line {
+        /// The cache.
+        unit: Unit,
+        /// The line's slot.
+        slot: u32,
+        /// Bytes from the line's start.
+        offset: u32,
+    },
+    /// A write-buffer entry.
+    WriteBuffer {
+        /// Whose.
+        cpu: CpuId,
+        /// Its slot in the ring.
+        slot: u32,
+        /// Bytes from the entry's start.
+        offset: u32,
+    },
+    /// The eviction buffer.
+    Evicted {
+        /// Whose.
+        cpu: CpuId,
+        /// Bytes from the line's start.
+        offset: u32,
+    },
+    /// The instruction prefetch buffer.
+    FetchBuffer {
+        /// Whose.
+        cpu: CpuId,
+        /// Bytes from the buffer's start.
+        offset: u32,
+    },
+}
+
+impl Place {
+    /// The place `bytes` further on.
+    #[must_use]
+    pub fn offset(self, bytes: u32) -> Self {
+        match self {
+            Place::Memory(pa) => Place::Memory(pa.add(bytes)),
+            Place::Line { unit, slot, offset } => Place::Line {
+                unit,
+                slot,
+                offset: offset + bytes,
+            },
+            Place::WriteBuffer { cpu, slot, offset } => Place::WriteBuffer {
+                cpu,
+                slot,
+                offset: offset + bytes,
+            },
+            Place::Evicted { cpu, offset } => Place::Evicted {
+                cpu,
+                offset: offset + bytes,
+            },
+            Place::FetchBuffer { cpu, offset } => Place::FetchBuffer {
+                cpu,
+                offset: offset + bytes,
+            },
+        }
+    }
+}
+
+/// One access as the processor made it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seen {
+    /// Who.
+    pub cpu: CpuId,
+    /// Where.
+    pub va: VirtAddr,
+    /// How much.
+    pub width: Width,
+    /// What.
+    pub access: Access,
+    /// User or privileged mode.
+    pub user: bool,
+    /// The TLB copy used.
+    pub entry: TlbEntry,
+    /// Where the bytes came from, or where a store put them.
+    pub place: Place,
+}
+
+impl Seen {
+    /// The physical address by the TLB copy used.
+    pub fn pa(&self) -> PhysAddr {
+        PhysAddr(self.entry.translate(self.va.0))
+    }
+}
+
+/// What a kernel tells the observer. Policies cannot read it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Mark {
+    /// An operation begins; operations nest.
+    Begin(&'static str),
+    /// The innermost operation ends.
+    End,
+    /// A pmap operation begins: until it ends, old and new descriptors both count.
+    PmapBegin,
+    /// It ends.
+    PmapEnd,
+    /// From here on, this CPU's kernel stores are for the program that asked (read(2) into its
+    /// buffer): syncing them is its own duty.
+    ForProgram(bool),
+    /// A process runs on this CPU from here on.
+    Running {
+        /// Its number.
+        pid: u32,
+    },
+    /// The program asked that what was stored in this range of its own space be executable.
+    Sync {
+        /// Start.
+        va: VirtAddr,
+        /// Length, bytes.
+        len: u32,
+    },
+    /// A frame is given out; its bytes do not matter until they are written.
+    FrameAllocated(Frame),
+    /// A frame is free: its bytes do not matter any more.
+    FrameFreed(Frame),
+    /// These bytes do not matter any more (an invalidated buffer, a page about to be filled).
+    Dead {
+        /// From.
+        pa: PhysAddr,
+        /// Length, bytes.
+        len: u32,
+    },
+    /// A device will read this buffer: what was due now must reach it.
+    DmaOutBegin {
+        /// From.
+        pa: PhysAddr,
+        /// Length, bytes.
+        len: u32,
+    },
+    /// A device may write this buffer from now on.
+    DmaInBegin {
+        /// From.
+        pa: PhysAddr,
+        /// Length, bytes.
+        len: u32,
+    },
+    /// The transfer is complete and the kernel has done what it does after one.
+    DmaEnd {
+        /// From.
+        pa: PhysAddr,
+        /// Length, bytes.
+        len: u32,
+    },
+    /// Bytes are copied as a page copy: each keeps its status.
+    Copied {
+        /// From.
+        from: PhysAddr,
+        /// To.
+        to: PhysAddr,
+        /// Length, bytes.
+        len: u32,
+    },
+    /// The kernel panicked.
+    Panic(String),
+    /// The caller of a verb broke its contract.
+    Misuse(String),
+    /// An invariant of the pmap failed.
+    BrokenRule(String),
+    /// The same fault again and again.
+    Hang(String),
+    /// Something worth telling in a report: who did what to which file or page.
+    Note(String),
+}
+
+/// Watches a machine. Every method does nothing unless it is written.
+pub trait Observer {
+    /// Whether anything watches; lets the hot path skip work.
+    const ACTIVE: bool = true;
+    /// An instruction word was fetched and will execute.
+    fn fetched(&mut self, _seen: &Seen, _word: u32) {}
+    /// A load returned.
+    fn loaded(&mut self, _seen: &Seen, _value: u32) {}
+    /// A store took place.
+    fn stored(&mut self, _seen: &Seen, _value: u32) {}
+    /// `len` bytes of physical address `pa` were copied from one place to another; the first place
+    /// keeps its own.
+    fn moved(&mut self, _from: Place, _to: Place, _pa: PhysAddr, _len: u32) {}
+    /// What `place` held of physical address `pa` is gone from there.
+    fn dropped(&mut self, _place: Place, _pa: PhysAddr, _len: u32) {}
+    /// A device wrote memory.
+    fn dma_in(&mut self, _pa: PhysAddr, _bytes: &[u8]) {}
+    /// A device read memory.
+    fn dma_out(&mut self, _pa: PhysAddr, _bytes: &[u8]) {}
+    /// A table walk ended with this entry.
+    fn walked(&mut self, _cpu: CpuId, _va: VirtAddr, _entry: &TlbEntry) {}
+    /// A micro-step was applied.
+    fn stepped(&mut self, _cpu: CpuId, _step: &Step) {}
+    /// A kernel's mark.
+    fn mark(&mut self, _cpu: CpuId, _mark: &Mark) {}
+}
+
+/// Nobody watches.
+impl Observer for () {
+    const ACTIVE: bool = false;
+}

@@ -47,13 +47,14 @@ pub struct WriteBuffer {
 
 impl WriteBuffer {
     /// An empty buffer.
-    pub fn new(profile: &WriteBufferProfile) -> Self {
+    pub fn new(profile: &WriteBufferProfile, line: u32) -> Self {
         let ring = vec![Entry::default(); profile.entries as usize];
         Self {
             ring,
             head: 0,
             len: 0,
             block: profile.bytes,
+            line,
             victim: None,
         }
     }

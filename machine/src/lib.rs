@@ -9,6 +9,7 @@ pub mod cache;
 pub mod cost;
 pub mod cpu;
 mod guest;
+mod hw;
 mod machine;
 pub mod memory;
 pub mod mmu;
@@ -22,6 +23,7 @@ pub mod write_buffer;
 
 pub use cost::{Class, Costs};
 pub use guest::Exit;
+pub use hw::Hw;
 pub use machine::{Cpu, FetchBuffer, Machine};
 pub use mmu::{Ap, L1Descriptor, Pte};
 pub use observer::{Mark, Observer, Place, Seen, Unit};

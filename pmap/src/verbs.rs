@@ -1,0 +1,146 @@
+//! The verbs, as the layers above call them.
+
+use machine::{Access, CpuId, Frame, VirtAddr};
+
+use crate::ctx::PmapCtx;
+use crate::types::{Prot, SpaceId};
+
+/// What a buffer's owner is doing with it; a policy may act on each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum BufferEvent {
+    /// getblk gave it to a caller, who will write into it or only read.
+    Acquired {
+        /// The caller announces that it will store into the buffer.
+        write: bool,
+    },
+    /// Its pages are about to be read from or written to the device.
+    IoStart {
+        /// The device writes memory.
+        read: bool,
+    },
+    /// The transfer is complete.
+    IoDone {
+        /// The device wrote memory.
+        read: bool,
+    },
+    /// uiomove into it or out of it has ended.
+    Copied {
+        /// The kernel stored into the buffer.
+        write: bool,
+    },
+    /// bqrelse or brelse: it stays mapped, nobody uses it.
+    Released,
+}
+
+/// What the kernel is about to do, or did, with a range of its own addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum KernelUse {
+    /// Loads.
+    Read,
+    /// Stores (uiomove into a buffer, read-modify-write of metadata).
+    Write,
+    /// Stores device data word by word.
+    Pio,
+    /// Stores text for a debugger (ptrace).
+    Poke,
+}
+
+/// busdma's four moments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum DmaOp {
+    /// Before a device writes memory.
+    PreRead,
+    /// Before a device reads memory.
+    PreWrite,
+    /// After a device wrote memory.
+    PostRead,
+    /// After a device read memory.
+    PostWrite,
+}
+
+/// The machine-independent interface of the pmap. Every verb names its CPU.
+pub trait PmapVerbs: PmapCtx {
+    /// A new, empty user space; `None` when there is no table or domain left.
+    fn pmap_create(&mut self, cpu: CpuId) -> Option<SpaceId>;
+    /// Gives a space back; it maps nothing any more.
+    fn pmap_release(&mut self, cpu: CpuId, space: SpaceId);
+    /// Maps `frame` at `va`, or changes what is mapped there.
+    fn pmap_enter(
+        &mut self,
+        cpu: CpuId,
+        space: SpaceId,
+        va: VirtAddr,
+        frame: Frame,
+        prot: Prot,
+        wired: bool,
+    );
+    /// Maps a resident page ahead of a fault, never writable.
+    fn pmap_enter_quick(
+        &mut self,
+        cpu: CpuId,
+        space: SpaceId,
+        va: VirtAddr,
+        frame: Frame,
+        prot: Prot,
+    );
+    /// Unmaps `start..end`.
+    fn pmap_remove(&mut self, cpu: CpuId, space: SpaceId, start: VirtAddr, end: VirtAddr);
+    /// Unmaps a page from every space.
+    fn pmap_remove_all(&mut self, cpu: CpuId, frame: Frame);
+    /// Unmaps everything of a user space, at exec and exit.
+    fn pmap_remove_pages(&mut self, cpu: CpuId, space: SpaceId);
+    /// Takes rights away over `start..end`; never gives any.
+    fn pmap_protect(
+        &mut self,
+        cpu: CpuId,
+        space: SpaceId,
+        start: VirtAddr,
+        end: VirtAddr,
+        prot: Prot,
+    );
+    /// Takes write permission from every mapping of a page.
+    fn pmap_remove_write(&mut self, cpu: CpuId, frame: Frame);
+    /// Forgets that a page was modified, so that the next store is noticed.
+    fn pmap_clear_modify(&mut self, cpu: CpuId, frame: Frame);
+    /// Forgets that a page was referenced; returns whether it was.
+    fn pmap_ts_referenced(&mut self, cpu: CpuId, frame: Frame) -> bool;
+    /// A fault the pmap itself caused (modified or referenced emulation, a first-level slot of
+    /// another space): repairs it and returns true; false means that the VM must handle it.
+    fn pmap_fault_fixup(
+        &mut self,
+        cpu: CpuId,
+        space: SpaceId,
+        va: VirtAddr,
+        access: Access,
+        user: bool,
+    ) -> bool;
+    /// Fills a page with zeros.
+    fn pmap_zero_page(&mut self, cpu: CpuId, frame: Frame);
+    /// Copies a page.
+    fn pmap_copy_page(&mut self, cpu: CpuId, from: Frame, to: Frame);
+    /// Maps a frame at a kernel address, writable, unmanaged.
+    fn pmap_kenter(&mut self, cpu: CpuId, va: VirtAddr, frame: Frame);
+    /// Undoes [`PmapVerbs::pmap_kenter`].
+    fn pmap_kremove(&mut self, cpu: CpuId, va: VirtAddr);
+    /// Maps a buffer's pages at consecutive kernel addresses.
+    fn pmap_qenter(&mut self, cpu: CpuId, va: VirtAddr, frames: &[Frame]);
+    /// Undoes [`PmapVerbs::pmap_qenter`].
+    fn pmap_qremove(&mut self, cpu: CpuId, va: VirtAddr, pages: u32);
+    /// The frame mapped at `va`, if any.
+    fn pmap_extract(&self, space: SpaceId, va: VirtAddr) -> Option<Frame>;
+    /// Makes a space the one of the process that runs, at exec.
+    fn pmap_activate(&mut self, cpu: CpuId, space: SpaceId);
+    /// Switches to a process's space, or (`None`) to a kernel thread, which under a lazy switch
+    /// leaves the last user space live in TLB and caches.
+    fn cpu_switch(&mut self, cpu: CpuId, to: Option<SpaceId>);
+    /// The program asked that its stores in this range be executable (sysarch ARM_SYNC_ICACHE).
+    fn pmap_sync_icache(&mut self, cpu: CpuId, space: SpaceId, va: VirtAddr, len: u32);
+    /// busdma's cache maintenance for the kernel range given at load time.
+    fn bus_dma_sync(&mut self, cpu: CpuId, op: DmaOp, va: VirtAddr, len: u32);
+    /// Tells the policy what happens to a mapped buffer.
+    fn buffer_event(&mut self, cpu: CpuId, event: BufferEvent, va: VirtAddr, frames: &[Frame]);
+    /// Tells the policy that the kernel is about to use `len` bytes at a kernel address.
+    fn kernel_will(&mut self, cpu: CpuId, what: KernelUse, va: VirtAddr, len: u32);
+    /// Tells the policy that it has done so.
+    fn kernel_did(&mut self, cpu: CpuId, what: KernelUse, va: VirtAddr, len: u32);
+}

@@ -7,12 +7,14 @@
 	.text
 	.globl	_start
 _start:
-	.rept	32
-	.balign	128, 0
+	.rept	31
 	mov	r0, #1
 	bx	lr
+	.space	128 - 8
 	.endr
-	.org	4096 - 32, 0
-	mov	r0, #255
+	mov	r0, #1			/* function 31 and the last line share */
+	bx	lr			/* its 128 bytes */
+	.space	128 - 8 - 32
+	mov	r0, #255		/* RUNAWAY */
 	bx	lr
-	.org	4096, 0
+	.space	32 - 8

@@ -13,9 +13,8 @@
 	.type	text_functions, %function
 text_functions:
 	.rept	32
-	.balign	128, 0
 	mov	r0, #1
 	.word	dl_insn
 	bx	lr
+	.space	128 - 12
 	.endr
-	.balign	128, 0

@@ -160,6 +160,29 @@ impl Machine {
         }
     }
 
+    /// The word that CPU 0's kernel would load from `va`, mapped to `pa`, without side effects: its data
+    /// line, its write buffer, the second level, memory.
+    pub fn peek_word(&self, va: VirtAddr, pa: PhysAddr) -> u32 {
+        let cpu = &self.cpus[0];
+        if let Some(slot) = cpu.dcache.find(cpu.dcache.keys(va.0, pa.0)) {
+            return take(
+                cpu.dcache.line(slot),
+                va.0 & (cpu.dcache.line_bytes() - 1),
+                Width::Word,
+            );
+        }
+        let waiting = cpu
+            .write
+            .entries()
+            .filter(|(_, e)| e.covers(pa.0, 4))
+            .last();
+        if let Some((_, entry)) = waiting {
+            return take(&entry.data, pa.0 - entry.pa, Width::Word);
+        }
+        let place = self.find_beside(CpuId(0), pa, Looks::L2);
+        place.map_or_else(|| read_word(&self.memory, pa), |place| self.word_at(place))
+    }
+
     /// A cache by name; the second level must exist.
     pub fn cache(&self, unit: Unit) -> &crate::cache::Cache {
         match unit {

@@ -61,7 +61,7 @@ impl Machine {
             .walk(cpu, va, obs)
             .map_err(|fault| Abort { va, access, fault })?;
         self.cpu_mut(cpu).tlb.fill(fetch, va.0, entry);
-        obs.walked(cpu, va, &entry);
+        obs.walked(self, cpu, va, &entry);
         Ok(entry)
     }
 
@@ -240,6 +240,7 @@ impl Machine {
         if O::ACTIVE {
             let access = Access::Fetch;
             obs.fetched(
+                self,
                 &Seen {
                     cpu,
                     va,
@@ -309,6 +310,7 @@ impl Machine {
         cache.install(slot, keys, base);
         cache.line_mut(slot).copy_from_slice(bytes);
         obs.moved(
+            self,
             from,
             Place::Line {
                 unit,
@@ -367,7 +369,7 @@ impl Machine {
                 cpu,
                 offset: n as u32 * 4,
             };
-            obs.moved(from, to, at, 4);
+            obs.moved(self, from, to, at, 4);
         }
         self.cpu_mut(cpu).fetch = crate::machine::FetchBuffer {
             va,
@@ -421,6 +423,7 @@ impl Machine {
         if O::ACTIVE {
             let access = Access::Load;
             obs.loaded(
+                self,
                 &Seen {
                     cpu,
                     va,
@@ -485,6 +488,7 @@ impl Machine {
         cache.install(slot, keys, base);
         cache.line_mut(slot).copy_from_slice(bytes);
         obs.moved(
+            self,
             from,
             Place::Line {
                 unit,
@@ -565,7 +569,7 @@ impl Machine {
         let Some(slot) = slot else {
             let place = self.store_beside(cpu, pa, width, value, &entry, obs);
             if O::ACTIVE {
-                obs.stored(&seen(place), value);
+                obs.stored(self, &seen(place), value);
             }
             if !entry.cacheable && self.rules.uncached_hit == UncachedHit::BypassButWriteUpdates {
                 self.update_line(cpu, va, pa, width, value, place, obs);
@@ -586,7 +590,7 @@ impl Machine {
             cache.soil(slot, offset);
         }
         if O::ACTIVE {
-            obs.stored(&seen(place), value);
+            obs.stored(self, &seen(place), value);
         }
         if through {
             self.write_through(cpu, pa, width, value, place, obs);

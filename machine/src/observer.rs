@@ -212,6 +212,8 @@ pub trait Observer {
     fn dma_out(&mut self, _machine: &Machine, _pa: PhysAddr, _bytes: &[u8]) {}
     /// A table walk ended with this entry.
     fn walked(&mut self, _machine: &Machine, _cpu: CpuId, _va: VirtAddr, _entry: &TlbEntry) {}
+    /// An entry of a flat table was stored, at this index of all tables.
+    fn flat_stored(&mut self, _index: Option<usize>, _raw: u32) {}
     /// A micro-step was applied.
     fn stepped(&mut self, _cpu: CpuId, _step: &Step) {}
     /// A kernel's mark.

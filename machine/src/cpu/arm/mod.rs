@@ -131,8 +131,8 @@ fn displacement(w: u32) -> u32 {
     ((w << 8) as i32 >> 6) as u32
 }
 
-#[cold]
 /// Condition field 15: PLD, BLX to an offset, and from ARMv6K on CLREX.
+#[inline(never)]
 fn unconditional<B: Bus>(core: &mut Core<'_, B>, w: u32) -> Outcome {
     const PLD_MASK: u32 = 0x0d70_f000;
     match w {

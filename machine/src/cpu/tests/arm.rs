@@ -41,6 +41,8 @@ fn branches_link_and_exchange() {
         (CODE + 14, CODE + 4, true),
         "blx .+14"
     );
+    let bench = Bench::arm(&[0xfa00_0001]).run(1);
+    assert_eq!((bench.r(15), bench.regs.t), (CODE + 12, true), "blx .+12");
     let bench = Bench::arm(&[0xe12f_ff13]).with_r(3, 0x201).run(1);
     assert_eq!((bench.r(15), bench.regs.t), (0x200, true), "bx r3");
     let bench = Bench::arm(&[0xe12f_ff3e]).with_r(14, 0x200).run(1);

@@ -197,13 +197,13 @@ impl Machine {
             Step::DmaIn { pa, bytes, len } => {
                 let bytes = &bytes[..usize::from(len)];
                 self.device_write(pa, bytes);
-                obs.dma_in(pa, bytes);
+                obs.dma_in(self, pa, bytes);
             }
             Step::DmaOut { pa, len } => {
                 let mut bytes = [0; 32];
                 let bytes = &mut bytes[..usize::from(len)];
                 self.device_read(pa, bytes);
-                obs.dma_out(pa, bytes);
+                obs.dma_out(self, pa, bytes);
             }
             _ => unreachable!("only DMA steps come here"),
         }

@@ -99,7 +99,7 @@ fn check_user<C: VmCtx + ?Sized>(c: &C, side: Side) -> KResult<()> {
 
 /// The widest access that suits both addresses and what is left.
 fn width(a: VirtAddr, b: VirtAddr, left: u32) -> Width {
-    match (a.0 | b.0) % 4 == 0 && left >= 4 {
+    match (a.0 | b.0).is_multiple_of(4) && left >= 4 {
         true => Width::Word,
         false => Width::Byte,
     }

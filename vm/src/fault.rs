@@ -113,7 +113,7 @@ fn turn<C: VmCtx + ?Sized>(
             if entry.needs_copy || !first {
                 prot -= Prot::WRITE;
             }
-            map_page(c, cpu, space, va, frame, prot);
+            map_page(c, cpu, space, va, frame, prot)?;
             Ok(Turn::Done(frame))
         }
     }
@@ -275,13 +275,16 @@ fn map_page<C: VmCtx + ?Sized>(
     va: VirtAddr,
     frame: Frame,
     prot: Prot,
-) {
+) -> KResult<()> {
     if prot.contains(Prot::WRITE) {
         c.vm_mut().page_mut(frame).dirty = VALID_ALL;
     }
     c.vm_mut().requeue(frame, Queue::Active);
     let pmap = c.vm().pmap_of(space);
-    c.pmap_enter(cpu, pmap, va, frame, prot, false);
+    match c.pmap_enter(cpu, pmap, va, frame, prot, false) {
+        true => Ok(()),
+        false => Err(Errno::ENOMEM.into()),
+    }
 }
 
 /// Maps resident neighbours read-only, the nearest first (vm_fault_prefault).
@@ -292,13 +295,10 @@ fn prefault<C: VmCtx + ?Sized>(c: &mut C, cpu: CpuId, space: VmspaceId, va: Virt
     }
     let page_bytes = c.vm().page_bytes();
     for n in 1..=config.prefault_pages {
-        for at in [
-            va.0.checked_sub(n * page_bytes),
-            va.0.checked_add(n * page_bytes),
-        ] {
-            if let Some(at) = at {
-                prefault_page(c, cpu, space, va, VirtAddr(at));
-            }
+        let below = va.0.checked_sub(n * page_bytes);
+        let above = va.0.checked_add(n * page_bytes);
+        for at in [below, above].into_iter().flatten() {
+            prefault_page(c, cpu, space, va, VirtAddr(at));
         }
     }
 }

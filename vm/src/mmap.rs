@@ -379,8 +379,9 @@ fn sync_entry<C: VmCtx + ?Sized>(
 /// Frees the clean pages of a range that nobody holds.
 fn drop_clean<C: VmCtx + ?Sized>(c: &mut C, cpu: CpuId, object: ObjectId, first: u32, last: u32) {
     for frame in object::resident(c, object, first, last) {
+        let dirty = object::test_dirty(c, frame);
         let page = c.vm().page(frame);
-        let held = page.in_use() || page.wired > 0 || page.dirty != 0;
+        let held = page.in_use() || page.wired > 0 || dirty;
         if page.object == Some(object) && !held {
             c.pmap_remove_all(cpu, frame);
             c.vm_page_free(cpu, frame);

@@ -217,8 +217,8 @@ pub(crate) fn page_remove<C: VmCtx + ?Sized>(
             }
             c.pmap_remove_all(cpu, frame);
             if c.vm().page(frame).wired > 0 {
-                let page = c.vm_mut().page_mut(frame);
-                (page.valid, page.dirty) = (0, 0);
+                c.vm_mut().page_mut(frame).valid = 0;
+                undirty(c, frame);
             } else {
                 c.vm_page_free(cpu, frame);
             }
@@ -256,19 +256,18 @@ pub(crate) fn page_clean<C: VmCtx + ?Sized>(
 
 /// The first run of dirty pages in `start..end`.
 fn next_dirty<C: VmCtx + ?Sized>(
-    c: &C,
+    c: &mut C,
     object: ObjectId,
     start: u32,
     end: u32,
 ) -> Option<(u32, u32)> {
-    let mut dirty: Vec<u32> = c
-        .vm()
-        .object_pages(object)
-        .map(|f| c.vm().page(f))
-        .filter(|p| p.dirty != 0 && (start..end).contains(&p.pindex))
-        .map(|p| p.pindex)
-        .collect();
-    dirty.sort_unstable();
+    let frames = resident(c, object, start, end);
+    let mut dirty = Vec::new();
+    for frame in frames {
+        if test_dirty(c, frame) {
+            dirty.push(c.vm().page(frame).pindex);
+        }
+    }
     let first = *dirty.first()?;
     let run = dirty.iter().zip(first..).take_while(|(p, n)| *p == n);
     Some((first, run.count().min(16) as u32))
@@ -343,9 +342,29 @@ pub(crate) fn unwire<C: VmCtx + ?Sized>(c: &mut C, frame: Frame) {
 /// Frees a page: out of its object and off its queue, its bytes without meaning.
 pub(crate) fn page_free<C: VmCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Frame) {
     let waited = c.vm().page(frame).in_use();
+    undirty(c, frame);
     c.vm_mut().give_page(frame);
     c.mark(cpu, machine::Mark::FrameFreed(frame));
     if waited {
         c.wakeup(Channel::Page(frame));
     }
+}
+
+/// Whether a page differs from its backing store; what the pmap noticed is taken over
+/// (vm_page_test_dirty).
+pub(crate) fn test_dirty<C: VmCtx + ?Sized>(c: &mut C, frame: Frame) -> bool {
+    if c.pmap().page(frame).dirty {
+        c.pmap_mut().page_mut(frame).dirty = false;
+        let page = c.vm_mut().page_mut(frame);
+        page.dirty |= page.valid;
+    }
+    c.vm().page(frame).dirty != 0
+}
+
+/// Forgets that a page is dirty (vm_page_undirty).
+pub(crate) fn undirty<C: VmCtx + ?Sized>(c: &mut C, frame: Frame) {
+    if c.pmap().page(frame).dirty {
+        c.pmap_mut().page_mut(frame).dirty = false;
+    }
+    c.vm_mut().page_mut(frame).dirty = 0;
 }

@@ -8,7 +8,8 @@ use machine::{CpuId, Frame};
 use pmap::PmapVerbs;
 
 use crate::ctx::VmCtx;
-use crate::page::{Queue, VALID_ALL};
+use crate::object;
+use crate::page::Queue;
 use crate::verbs::VmVerbs;
 use crate::vm::operation;
 
@@ -60,12 +61,13 @@ fn take<C: VmCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Frame) -> bool {
         c.vm_mut().requeue(frame, Queue::Active);
         return false;
     }
-    if c.vm().page(frame).dirty != 0 && !launder(c, cpu, frame) {
+    if object::test_dirty(c, frame) && !launder(c, cpu, frame) {
         return false;
     }
     c.pmap_remove_all(cpu, frame);
+    let dirty = object::test_dirty(c, frame);
     let page = c.vm().page(frame);
-    if page.dirty != 0 || page.in_use() || page.wired > 0 || page.queue != Queue::Inactive {
+    if dirty || page.in_use() || page.wired > 0 || page.queue != Queue::Inactive {
         return false;
     }
     c.vm_page_free(cpu, frame);
@@ -79,9 +81,9 @@ fn launder<C: VmCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Frame) -> bool {
         return false;
     };
     if c.vm().object(object).vnode.is_none() {
-        return page.valid != VALID_ALL;
+        return false;
     }
     let (first, last) = (page.pindex, page.pindex + 1);
     let cleaned = c.vm_object_page_clean(cpu, object, first, last, false);
-    cleaned.is_ok() && c.vm().page(frame).dirty == 0
+    cleaned.is_ok() && !object::test_dirty(c, frame)
 }

@@ -67,6 +67,16 @@ pub trait VmVerbs: VmCtx {
         object::unwire(self, frame);
     }
 
+    /// Whether a page differs from its backing store; what the pmap noticed is taken over.
+    fn vm_page_test_dirty(&mut self, frame: Frame) -> bool {
+        object::test_dirty(self, frame)
+    }
+
+    /// Forgets that a page is dirty; its mappings were write-protected before.
+    fn vm_page_undirty(&mut self, frame: Frame) {
+        object::undirty(self, frame);
+    }
+
     /// A new object of `pages` pages with one reference: a vnode's, or anonymous.
     ///
     /// # Errors

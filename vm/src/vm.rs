@@ -54,6 +54,22 @@ impl Vm {
         }
     }
 
+    /// An empty VM for a pmap's layout of memory and addresses.
+    pub fn for_layout(layout: &pmap::Layout) -> Self {
+        let mut vm = Self::new(
+            Frame(layout.first_frame),
+            Frame(layout.end_frame),
+            layout.page,
+        );
+        vm.config.user_end = layout.user_end;
+        if layout.user_end <= vm.config.mmap_start {
+            let pages = layout.user_end.0 / layout.page;
+            vm.config.mmap_start = VirtAddr(pages / 2 * layout.page);
+            vm.config.user_start = VirtAddr(0);
+        }
+        vm
+    }
+
     /// Page size, bytes.
     pub fn page_bytes(&self) -> u32 {
         self.page_bytes

@@ -14,6 +14,10 @@ use crate::types::{Channel, Errno, KResult, ObjectId, Stop, VnodeId};
 use crate::verbs::VmVerbs;
 use crate::vm::operation;
 
+/// Passes of the page daemon before memory counts as exhausted: one forgets references, one moves
+/// pages to the inactive queue, one takes them.
+const PASSES_MAX: u32 = 3;
+
 /// An object's record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Object {
@@ -298,8 +302,10 @@ pub(crate) fn page_alloc<C: VmCtx + ?Sized>(
     pindex: u32,
 ) -> KResult<Frame> {
     c.charge(cpu, "vm_page_alloc");
-    if c.vm().free_pages() == 0 {
-        c.vm_pageout(cpu, 1);
+    for _ in 0..PASSES_MAX {
+        if c.vm().free_pages() == 0 {
+            c.vm_pageout(cpu, 1);
+        }
     }
     if object.is_some_and(|o| c.vm().lookup(o, pindex).is_some()) {
         return Err(Errno::EEXIST.into());

@@ -2,6 +2,7 @@
 
 pub mod inject;
 pub mod journal;
+pub mod op;
 pub mod oracle;
 pub mod world;
 

@@ -216,6 +216,11 @@ pub trait Observer {
     fn flat_stored(&mut self, _index: Option<usize>, _raw: u32) {}
     /// A micro-step was applied.
     fn stepped(&mut self, _cpu: CpuId, _step: &Step) {}
+    /// Whether a data line's dirty bytes are the last that were stored: asked by an adversary that wants
+    /// the worst order. Who watches nothing says yes.
+    fn holds_newest(&self, _machine: &Machine, _cpu: CpuId, _slot: u32) -> bool {
+        true
+    }
     /// A kernel's mark.
     fn mark(&mut self, _cpu: CpuId, _mark: &Mark) {}
 }

@@ -671,6 +671,21 @@ impl Observer for Oracle {
         self.names.flat_stored(index, raw);
     }
 
+    fn holds_newest(&self, machine: &Machine, cpu: CpuId, slot: u32) -> bool {
+        let cache = &machine.cpu(cpu).dcache;
+        let place = Place::Line {
+            unit: Unit::L1D(cpu),
+            slot,
+            offset: 0,
+        };
+        let len = cache.line_bytes() as usize;
+        let (number, offset) = self.shadow.split(PhysAddr(cache.pa(slot)));
+        match (self.places.stamps(place, len), self.shadow.page(number)) {
+            (Some(held), Some(page)) => *held == page.stamp[offset..offset + len],
+            _ => true,
+        }
+    }
+
     fn mark(&mut self, cpu: CpuId, mark: &Mark) {
         let view = &mut self.cpus[usize::from(cpu.0)];
         match mark {

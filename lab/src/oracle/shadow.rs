@@ -142,12 +142,6 @@ impl Page {
         (offset..offset + len).for_each(|n| self.valid.clear(n));
         self.settle(offset, len);
     }
-
-    /// Whether all of an aligned value's bytes matter.
-    #[inline]
-    pub fn matters(&self, offset: usize, len: usize) -> bool {
-        self.valid.word(offset, len) == (1 << len) - 1
-    }
 }
 
 /// Truth of all memory; a page is made when it is first stored to.

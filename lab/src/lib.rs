@@ -1,9 +1,11 @@
 //! The laboratory: worlds, the oracle, operations and cases, scenarios and reports.
 
+pub mod case;
 pub mod inject;
 pub mod journal;
 pub mod op;
 pub mod oracle;
+pub mod process;
 pub mod world;
 
 pub use world::{State, World};

@@ -51,14 +51,15 @@ pub enum Op {
     SwitchKernel,
     /// `pmap_activate`.
     Activate(Space),
-    /// The program asks for a sync.
-    Sync(Va, u32),
-    /// A user instruction fetch in the current space.
-    Fetch(Va),
+    /// The program asks for a sync. Like the three accesses below, it switches to its space first if
+    /// another one runs.
+    Sync(Space, Va, u32),
+    /// A user instruction fetch.
+    Fetch(Space, Va),
     /// A user load.
-    Load(Va),
+    Load(Space, Va),
     /// A user store.
-    Store(Va, u32),
+    Store(Space, Va, u32),
     /// A kernel load.
     KernelLoad(Va),
     /// A kernel store.
@@ -220,7 +221,6 @@ impl Op {
     pub fn page<O: Observer>(&self, world: &World<O>) -> Option<Frame> {
         let of = |p: &Page| Some(frame(world, *p));
         let at = |s: SpaceId, va: &Va| world.pmap_extract(s, VirtAddr(va.0));
-        let user = |va: &Va| world.pmap().cpus[0].live.and_then(|s| at(s, va));
         match self {
             Op::Enter(_, _, p, _) | Op::EnterQuick(_, _, p, _) | Op::RemoveAll(p) => of(p),
             Op::RemoveWrite(p) | Op::ClearModify(p) | Op::ClearReference(p) => of(p),
@@ -230,7 +230,9 @@ impl Op {
             Op::Kremove(va) | Op::Qremove(va, _) | Op::KernelLoad(va) => at(SpaceId::KERNEL, va),
             Op::KernelStore(va, _) | Op::DmaRead(va, _) => at(SpaceId::KERNEL, va),
             Op::DmaWrite(va) | Op::Use(_, _, va, _) => at(SpaceId::KERNEL, va),
-            Op::Fetch(va) | Op::Load(va) | Op::Store(va, _) | Op::Sync(va, _) => user(va),
+            Op::Fetch(s, va) | Op::Load(s, va) | Op::Store(s, va, _) | Op::Sync(s, va, _) => {
+                at(SpaceId(u16::from(s.0)), va)
+            }
             _ => None,
         }
     }
@@ -268,9 +270,11 @@ impl Op {
             Op::Switch(s) => world.cpu_switch(CPU0, Some(id(s))),
             Op::SwitchKernel => world.cpu_switch(CPU0, None),
             Op::Activate(s) => world.pmap_activate(CPU0, id(s)),
-            Op::Fetch(v) => return user_access(world, Access::Fetch, va(v), 0),
-            Op::Load(v) => return user_access(world, Access::Load, va(v), 0),
-            Op::Store(v, value) => return user_access(world, Access::Store, va(v), *value),
+            Op::Fetch(s, v) => return user_access(world, id(s), Access::Fetch, va(v), 0),
+            Op::Load(s, v) => return user_access(world, id(s), Access::Load, va(v), 0),
+            Op::Store(s, v, value) => {
+                return user_access(world, id(s), Access::Store, va(v), *value);
+            }
             Op::KernelLoad(v) => {
                 let got = world.load(CPU0, va(v), Width::Word, false);
                 return got.map_or(Outcome::Fault, Outcome::Value);
@@ -315,8 +319,9 @@ impl Op {
             Op::Use(true, what, v, len) => {
                 world.kernel_did(CPU0, what.kernel_use(), VirtAddr(v.0), *len);
             }
-            Op::Sync(v, len) => {
-                let space = world.pmap().cpus[0].current.unwrap_or(SpaceId::KERNEL);
+            Op::Sync(s, v, len) => {
+                let space = SpaceId(u16::from(s.0));
+                run_space(world, space);
                 world.pmap_sync_icache(CPU0, space, VirtAddr(v.0), *len);
                 world.mark(
                     CPU0,
@@ -365,10 +370,6 @@ impl Op {
             let inside = end.is_some_and(|e| e <= layout.user_end.0);
             (!inside).then_some("not a user address")
         };
-        let current = world.pmap().cpus[0]
-            .current
-            .is_none()
-            .then_some("no process runs");
         match self {
             Op::Enter(_, v, _, _) | Op::EnterQuick(_, v, _, _) => user(v, 1),
             Op::Remove(_, v, n) | Op::Protect(_, v, n, _) => user(v, u32::from(*n)),
@@ -387,8 +388,7 @@ impl Op {
                 let unmapped = world.pmap_extract(SpaceId::KERNEL, VirtAddr(v.0)).is_none();
                 kernel(v, 1).or(unmapped.then_some("nothing is mapped there"))
             }
-            Op::Fetch(v) | Op::Load(v) | Op::Store(v, _) => user(v, 1).or(current),
-            Op::Sync(..) => current,
+            Op::Fetch(_, v) | Op::Load(_, v) | Op::Store(_, v, _) | Op::Sync(_, v, _) => user(v, 1),
             _ => None,
         }
     }
@@ -400,14 +400,23 @@ fn frames<O: Observer>(world: &World<O>, first: Page, count: u8) -> Vec<Frame> {
         .collect()
 }
 
+/// Switches to a space unless it runs.
+fn run_space<O: Observer>(world: &mut World<O>, space: SpaceId) {
+    if world.pmap().cpus[0].current != Some(space) {
+        world.cpu_switch(CPU0, Some(space));
+    }
+}
+
 /// A user access, retried once after `pmap_fault_fixup` if it faults.
 fn user_access<O: Observer>(
     world: &mut World<O>,
+    space: SpaceId,
     access: Access,
     va: VirtAddr,
     value: u32,
 ) -> Outcome {
     let va = VirtAddr(va.0 & !3);
+    run_space(world, space);
     for _ in 0..2 {
         let machine = &mut world.state.machine;
         let observer = &mut world.observer;
@@ -423,7 +432,6 @@ fn user_access<O: Observer>(
             Ok(word) => return Outcome::Value(word),
             Err(_) => {
                 world.step(CPU0, Step::Exception);
-                let space = world.pmap().cpus[0].current.unwrap_or(SpaceId::KERNEL);
                 if !world.pmap_fault_fixup(CPU0, space, va, access, true) {
                     return Outcome::Fault;
                 }

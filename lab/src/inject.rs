@@ -7,7 +7,7 @@
 
 use machine::{CpuId, Observer};
 
-use crate::world::{State, World};
+use crate::world::World;
 
 /// An operation for another CPU, due at a step.
 #[derive(Clone)]
@@ -28,7 +28,7 @@ impl<O> std::fmt::Debug for Injection<O> {
     }
 }
 
-impl<O: Observer> Injection<O> {
+impl<O: Observer + Clone> Injection<O> {
     /// An operation due before the micro-step number `at`, counted from 0.
     pub fn at(at: u64, operation: fn(&mut World<O>)) -> Self {
         Self {
@@ -54,11 +54,11 @@ impl<O: Observer> Injection<O> {
         injection.ran = true;
         let operation = injection.operation;
         let mut outer = world.injection.take();
-        let before: State = world.state.clone();
+        let before = (world.state.clone(), world.observer.clone());
         operation(world);
         let infeasible = world.injection.take().and_then(|i| i.infeasible);
         if let Some(why) = infeasible {
-            world.state = before;
+            (world.state, world.observer) = before;
             if let Some(outer) = &mut outer {
                 outer.infeasible = Some(why);
             }

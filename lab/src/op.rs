@@ -218,7 +218,7 @@ pub fn frame<C: PmapCtx>(world: &C, page: Page) -> Frame {
 
 impl Op {
     /// The page the operation names, or the one mapped where it works, before it runs.
-    pub fn page<O: Observer>(&self, world: &World<O>) -> Option<Frame> {
+    pub fn page<O: Observer + Clone>(&self, world: &World<O>) -> Option<Frame> {
         let of = |p: &Page| Some(frame(world, *p));
         let at = |s: SpaceId, va: &Va| world.pmap_extract(s, VirtAddr(va.0));
         match self {
@@ -238,7 +238,7 @@ impl Op {
     }
 
     /// Runs the operation.
-    pub fn run<O: Observer>(&self, world: &mut World<O>) -> Outcome {
+    pub fn run<O: Observer + Clone>(&self, world: &mut World<O>) -> Outcome {
         if let Some(why) = self.senseless(world) {
             return Outcome::Skipped(why);
         }
@@ -288,7 +288,7 @@ impl Op {
         Outcome::Done
     }
 
-    fn run_page<O: Observer>(&self, world: &mut World<O>) {
+    fn run_page<O: Observer + Clone>(&self, world: &mut World<O>) {
         let at = |w: &World<O>, p: &Page| frame(w, *p);
         match self {
             Op::RemoveAll(p) => world.pmap_remove_all(CPU0, at(world, p)),
@@ -337,7 +337,7 @@ impl Op {
         }
     }
 
-    fn run_hardware<O: Observer>(&self, world: &mut World<O>) {
+    fn run_hardware<O: Observer + Clone>(&self, world: &mut World<O>) {
         match self {
             Op::EvictAll => evict_all(world),
             Op::EvictInstructions => {
@@ -357,7 +357,7 @@ impl Op {
     }
 
     /// Why the operation would break the pmap's contract in this state, if it would.
-    fn senseless<O: Observer>(&self, world: &World<O>) -> Option<&'static str> {
+    fn senseless<O: Observer + Clone>(&self, world: &World<O>) -> Option<&'static str> {
         let layout = &world.pmap().layout;
         let kernel = |v: &Va, n: u32| {
             let end = v.0.checked_add(n * layout.page);
@@ -394,21 +394,21 @@ impl Op {
     }
 }
 
-fn frames<O: Observer>(world: &World<O>, first: Page, count: u8) -> Vec<Frame> {
+fn frames<O: Observer + Clone>(world: &World<O>, first: Page, count: u8) -> Vec<Frame> {
     (0..count)
         .map(|n| frame(world, Page(first.0.saturating_add(n))))
         .collect()
 }
 
 /// Switches to a space unless it runs.
-fn run_space<O: Observer>(world: &mut World<O>, space: SpaceId) {
+fn run_space<O: Observer + Clone>(world: &mut World<O>, space: SpaceId) {
     if world.pmap().cpus[0].current != Some(space) {
         world.cpu_switch(CPU0, Some(space));
     }
 }
 
 /// A user access, retried once after `pmap_fault_fixup` if it faults.
-fn user_access<O: Observer>(
+fn user_access<O: Observer + Clone>(
     world: &mut World<O>,
     space: SpaceId,
     access: Access,
@@ -441,12 +441,12 @@ fn user_access<O: Observer>(
     Outcome::Fault
 }
 
-fn page_address<O: Observer>(world: &World<O>, va: VirtAddr) -> Option<PhysAddr> {
+fn page_address<O: Observer + Clone>(world: &World<O>, va: VirtAddr) -> Option<PhysAddr> {
     let frame = world.pmap_extract(SpaceId::KERNEL, va)?;
     Some(world.hw().frame_address(frame))
 }
 
-fn dma_read<O: Observer>(world: &mut World<O>, va: VirtAddr, seed: u32) {
+fn dma_read<O: Observer + Clone>(world: &mut World<O>, va: VirtAddr, seed: u32) {
     let Some(pa) = page_address(world, va) else {
         return;
     };
@@ -473,7 +473,7 @@ fn dma_read<O: Observer>(world: &mut World<O>, va: VirtAddr, seed: u32) {
     world.mark(CPU0, Mark::DmaEnd { pa, len });
 }
 
-fn dma_write<O: Observer>(world: &mut World<O>, va: VirtAddr) {
+fn dma_write<O: Observer + Clone>(world: &mut World<O>, va: VirtAddr) {
     let Some(pa) = page_address(world, va) else {
         return;
     };
@@ -496,7 +496,7 @@ fn dma_write<O: Observer>(world: &mut World<O>, va: VirtAddr) {
 
 /// Empties every cache in the worst order: lines whose bytes are the newest first, so that an older copy
 /// that is still dirty overwrites them.
-pub fn evict_all<O: Observer>(world: &mut World<O>) {
+pub fn evict_all<O: Observer + Clone>(world: &mut World<O>) {
     for n in 0..world.hw().cpus.len() {
         let cpu = CpuId(n as u8);
         world.step(cpu, Step::Drain);

@@ -52,7 +52,7 @@ pub struct World<O> {
     pub injection: Option<Injection<O>>,
 }
 
-impl<O: Observer> World<O> {
+impl<O: Observer + Clone> World<O> {
     /// A world around a state.
     pub fn new(state: State, policy: Policy, observer: O) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl<O: Observer> World<O> {
     }
 }
 
-impl<O: Observer> Hw for World<O> {
+impl<O: Observer + Clone> Hw for World<O> {
     fn hw(&self) -> &Machine {
         &self.state.machine
     }
@@ -115,7 +115,7 @@ impl<O: Observer> Hw for World<O> {
     fn charge(&mut self, _cpu: CpuId, _operation: &'static str) {}
 }
 
-impl<O: Observer> PmapCtx for World<O> {
+impl<O: Observer + Clone> PmapCtx for World<O> {
     fn pmap(&self) -> &Pmap {
         &self.state.pmap
     }

@@ -12,8 +12,16 @@ pub fn explain(case: &Case, row: &Row) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}", case.claim);
     let _ = writeln!(out, "policy {}, machine {}\n", row.policy, row.machine);
+    let mut before: &[String] = &[];
     for step in &row.steps {
         tell_step(&mut out, step);
+        if step.copies != before {
+            for copy in &step.copies {
+                let _ = writeln!(out, "       copy: {copy}");
+            }
+            before = &step.copies;
+        }
+        step.verdicts.iter().for_each(|v| tell_verdict(&mut out, v));
     }
     let verdict = row.verdicts.worst().map_or("clean", Kind::name);
     let _ = writeln!(out, "verdict: {verdict}");
@@ -35,7 +43,6 @@ fn tell_step(out: &mut String, step: &StepRecord) {
     for m in &step.mappings {
         let _ = writeln!(out, "       mapping: {}", mapping_text(m));
     }
-    step.verdicts.iter().for_each(|v| tell_verdict(out, v));
 }
 
 fn tell_plans(out: &mut String, step: &StepRecord) {

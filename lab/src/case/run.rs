@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use machine::{Frame, Hw as _, Mark, Profile};
+use machine::{CpuId, Frame, Hw as _, Machine, Mark, PhysAddr, Profile, Unit};
 use pmap::{PmapCtx, PmapVerbs, Policy, SpaceId};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub struct StepRecord {
     pub mappings: Vec<Value>,
     /// Findings of this step.
     pub verdicts: Vec<Verdict>,
+    /// Lines that hold the page's bytes, and TLB copies that name it, in words.
+    pub copies: Vec<String>,
     /// Everything recorded, for the story.
     pub journal: Vec<Entry>,
 }
@@ -160,6 +162,8 @@ impl Runner<'_> {
 
     fn record(&mut self, text: &str, action: impl FnOnce(&mut World<Oracle>) -> Outcome) {
         let known = self.world.observer.verdicts.first.len();
+        let context = format!("step {}, {text}", self.steps.len() + 1);
+        self.world.observer.set_context(&context);
         let outcome = action(self.world);
         if let Some(broken) = self.world.pmap().check() {
             self.world.mark(CPU0, Mark::BrokenRule(broken));
@@ -185,9 +189,53 @@ impl Runner<'_> {
             pv_kva: kva,
             mappings,
             verdicts,
+            copies: self.page.map_or(Vec::new(), |p| copies(self.world.hw(), p)),
             journal,
         });
     }
+}
+
+/// Cache lines that hold bytes of a frame, by cache and page, and TLB copies that name it.
+fn copies(machine: &Machine, frame: Frame) -> Vec<String> {
+    let mut lines: BTreeMap<(Unit, u32), (u32, u32)> = BTreeMap::new();
+    let units = (0..machine.cpus.len()).flat_map(|n| {
+        let cpu = CpuId(n as u8);
+        [Unit::L1I(cpu), Unit::L1D(cpu)]
+    });
+    for unit in units.chain(machine.l2.is_some().then_some(Unit::L2)) {
+        let cache = machine.cache(unit);
+        for slot in cache.valid_slots() {
+            if machine.frame_of(PhysAddr(cache.pa(slot))) == frame {
+                let page = cache.tag_address(slot) & !(machine.page_bytes() - 1);
+                let count = lines.entry((unit, page)).or_default();
+                count.0 += 1;
+                count.1 += u32::from(cache.dirty(slot) != 0);
+            }
+        }
+    }
+    let line = |((unit, page), (all, dirty)): ((Unit, u32), (u32, u32))| {
+        let cache = match unit {
+            Unit::L1I(cpu) => format!("{cpu} instruction cache, page {page:#010x}"),
+            Unit::L1D(cpu) => format!("{cpu} data cache, page {page:#010x}"),
+            Unit::L2 => "second level".to_owned(),
+        };
+        format!("{cache}: {all} lines, {dirty} dirty")
+    };
+    let mut out: Vec<String> = lines.into_iter().map(line).collect();
+    for (n, cpu) in machine.cpus.iter().enumerate() {
+        let mut seen = Vec::new();
+        for e in cpu.tlb.entries() {
+            if machine.frame_of(PhysAddr(e.base)) == frame && !seen.contains(e) {
+                seen.push(*e);
+                let cached = if e.cacheable { "cached" } else { "uncached" };
+                out.push(format!(
+                    "cpu{n} TLB copy of {:#010x}: {cached}, rights {}",
+                    e.tag, e.ap
+                ));
+            }
+        }
+    }
+    out
 }
 
 fn mapping(m: &pmap::PvEntry) -> Value {

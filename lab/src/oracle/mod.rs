@@ -69,6 +69,8 @@ pub struct Oracle {
     transfers: Vec<Transfer>,
     owners: Vec<Owner>,
     clock: u64,
+    /// What a report calls the present step.
+    context: String,
     /// Findings so far.
     pub verdicts: Verdicts,
     /// TLB copies that gave fewer rights than the table: repaired by a fault.
@@ -101,6 +103,7 @@ impl Oracle {
                 what: "boot".to_owned(),
             }],
             clock: 0,
+            context: String::new(),
             verdicts: Verdicts::default(),
             spurious: 0,
             page: machine.page_bytes(),
@@ -122,10 +125,24 @@ impl Oracle {
         self.shadow.fingerprint()
     }
 
+    /// Names what comes next in reports: a step of a case, an act of a scenario.
+    pub fn set_context(&mut self, context: &str) {
+        context.clone_into(&mut self.context);
+        self.new_owner(CpuId(0));
+    }
+
     /// What the CPU is doing, in words.
     fn during(&self, cpu: CpuId) -> String {
         let view = &self.cpus[usize::from(cpu.0)];
-        let who = format!("process {}", view.pid);
+        let who = match (view.pid, self.context.is_empty()) {
+            (0, true) => "the kernel".to_owned(),
+            (0, false) => self.context.clone(),
+            (pid, true) => format!("process {pid}"),
+            (pid, false) => format!("{}, process {pid}", self.context),
+        };
+        if view.pid == 0 && view.operations.is_empty() {
+            return who;
+        }
         match (view.operations.first(), view.operations.last()) {
             (None, _) | (_, None) => format!("{who}, user mode"),
             (Some(first), Some(last)) if first == last => format!("{who}, {first}"),

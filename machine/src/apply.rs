@@ -36,6 +36,7 @@ impl Machine {
             Step::FlatPte { space, page, raw } => {
                 let index = self.flat_index(space, page).expect("a page of the space");
                 self.flat[index] = raw;
+                obs.flat_stored(Some(index), raw);
             }
             Step::DmaIn { .. } | Step::DmaOut { .. } => self.apply_dma(step, obs),
             Step::EvictData(_)
@@ -197,13 +198,13 @@ impl Machine {
             Step::DmaIn { pa, bytes, len } => {
                 let bytes = &bytes[..usize::from(len)];
                 self.device_write(pa, bytes);
-                obs.dma_in(pa, bytes);
+                obs.dma_in(self, pa, bytes);
             }
             Step::DmaOut { pa, len } => {
                 let mut bytes = [0; 32];
                 let bytes = &mut bytes[..usize::from(len)];
                 self.device_read(pa, bytes);
-                obs.dma_out(pa, bytes);
+                obs.dma_out(self, pa, bytes);
             }
             _ => unreachable!("only DMA steps come here"),
         }

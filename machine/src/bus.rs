@@ -62,7 +62,7 @@ impl Machine {
             slot,
             offset: 0,
         };
-        obs.moved(Place::Memory(PhysAddr(base)), to, PhysAddr(base), len);
+        obs.moved(self, Place::Memory(PhysAddr(base)), to, PhysAddr(base), len);
         (slot, false)
     }
 
@@ -82,7 +82,7 @@ impl Machine {
                 slot,
                 offset,
             };
-            obs.moved(from, Place::Memory(pa), pa, part);
+            obs.moved(self, from, Place::Memory(pa), pa, part);
             let cycles = self.profile().cost.write_back;
             self.cost.spend(class, cycles);
         }
@@ -103,7 +103,7 @@ impl Machine {
         let l2 = if outer { self.l2_target(pa, obs) } else { None };
         let Some(slot) = l2 else {
             self.memory.write(at, bytes);
-            obs.moved(from, Place::Memory(at), at, len);
+            obs.moved(self, from, Place::Memory(at), at, len);
             return;
         };
         let back = self.profile().l2.as_ref().is_some_and(|p| p.write_back);
@@ -114,6 +114,7 @@ impl Machine {
             (0..len).for_each(|n| l2.soil(slot, offset + n));
         }
         obs.moved(
+            self,
             from,
             Place::Line {
                 unit: Unit::L2,
@@ -125,7 +126,7 @@ impl Machine {
         );
         if !back {
             self.memory.write(at, bytes);
-            obs.moved(from, Place::Memory(at), at, len);
+            obs.moved(self, from, Place::Memory(at), at, len);
         }
     }
 
@@ -220,7 +221,7 @@ impl Machine {
         let bytes = &bytes[..width.bytes() as usize];
         if self.cpu(cpu).write.exists() {
             let to = self.buffer(cpu, pa, bytes, true, obs);
-            obs.moved(line, to, PhysAddr(pa), width.bytes());
+            obs.moved(self, line, to, PhysAddr(pa), width.bytes());
         } else {
             self.bus_write(pa, bytes, line, true, obs);
         }
@@ -251,7 +252,7 @@ impl Machine {
             slot,
             offset,
         };
-        obs.moved(from, to, PhysAddr(pa), width.bytes());
+        obs.moved(self, from, to, PhysAddr(pa), width.bytes());
     }
 
     /// Writes the oldest write-buffer entry to the bus.
@@ -274,7 +275,7 @@ impl Machine {
                 offset: n,
             };
             self.bus_write(entry.pa + n, bytes, from, entry.outer, obs);
-            obs.dropped(from, PhysAddr(entry.pa + n), run);
+            obs.dropped(self, from, PhysAddr(entry.pa + n), run);
             n += run;
         }
     }
@@ -290,7 +291,7 @@ impl Machine {
             let bytes = &victim.data[offset as usize..(offset + part) as usize];
             let from = Place::Evicted { cpu, offset };
             self.bus_write(victim.pa + offset, bytes, from, true, obs);
-            obs.dropped(from, PhysAddr(victim.pa + offset), part);
+            obs.dropped(self, from, PhysAddr(victim.pa + offset), part);
         }
     }
 
@@ -343,7 +344,13 @@ impl Machine {
             };
             let pa = base + offset;
             if buffered {
-                obs.moved(from, Place::Evicted { cpu, offset }, PhysAddr(pa), part);
+                obs.moved(
+                    self,
+                    from,
+                    Place::Evicted { cpu, offset },
+                    PhysAddr(pa),
+                    part,
+                );
             } else {
                 let bytes = &data[offset as usize..(offset + part) as usize];
                 self.bus_write(pa, bytes, from, true, obs);
@@ -371,6 +378,7 @@ impl Machine {
         let (pa, len) = (cache.pa(slot), cache.line_bytes());
         cache.invalidate(slot);
         obs.dropped(
+            self,
             Place::Line {
                 unit,
                 slot,

@@ -1,2 +1,65 @@
 //! Runs the program on a CPU: the interpreter's bus is this machine.
-pub use crate::cpu::Exit;
+
+use crate::cost::Class;
+use crate::cpu::{self, Arch, Bus, Exit};
+use crate::machine::{FetchBuffer, Machine};
+use crate::observer::Observer;
+use crate::types::{Abort, CpuId, VirtAddr, Width};
+
+struct Port<'a, O: Observer> {
+    machine: &'a mut Machine,
+    cpu: CpuId,
+    obs: &'a mut O,
+}
+
+impl<O: Observer> Bus for Port<'_, O> {
+    #[inline]
+    fn fetch(&mut self, va: VirtAddr, width: Width) -> Result<u32, Abort> {
+        self.machine.fetch(self.cpu, va, width, true, self.obs)
+    }
+
+    #[inline]
+    fn load(&mut self, va: VirtAddr, width: Width) -> Result<u32, Abort> {
+        self.machine.load(self.cpu, va, width, true, self.obs)
+    }
+
+    #[inline]
+    fn store(&mut self, va: VirtAddr, width: Width, value: u32) -> Result<(), Abort> {
+        self.machine
+            .store(self.cpu, va, width, value, true, self.obs)
+    }
+
+    #[inline]
+    fn stall(&mut self, cycles: u32) {
+        self.machine.cost.spend(Class::Instruction, cycles);
+    }
+
+    fn alignment_checked(&self) -> bool {
+        self.machine.cpu(self.cpu).aligned
+    }
+
+    fn barrier(&mut self, instruction_side: bool) {
+        if instruction_side {
+            self.machine.cpu_mut(self.cpu).fetch = FetchBuffer::default();
+        } else {
+            self.machine.drain(self.cpu, self.obs);
+        }
+    }
+}
+
+impl Machine {
+    /// Executes up to `budget` instructions of the program on `cpu`, every word through the simulated
+    /// instruction side. Returns how many retired and why it stopped.
+    pub fn run<O: Observer>(&mut self, cpu: CpuId, budget: u64, obs: &mut O) -> (u64, Exit) {
+        let mut regs = self.cpu(cpu).regs;
+        let mut port = Port {
+            machine: self,
+            cpu,
+            obs,
+        };
+        let (retired, exit) = cpu::run(&mut regs, Arch::V5te, &mut port, budget);
+        self.cpu_mut(cpu).regs = regs;
+        self.cost.instructions += retired;
+        (retired, exit)
+    }
+}

@@ -22,7 +22,7 @@ pub mod types;
 pub mod write_buffer;
 
 pub use cost::{Class, Costs};
-pub use guest::Exit;
+pub use cpu::Exit;
 pub use hw::Hw;
 pub use machine::{Cpu, FetchBuffer, Machine};
 pub use mmu::{Ap, L1Descriptor, Pte};

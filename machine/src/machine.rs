@@ -204,7 +204,7 @@ impl Machine {
                 u64::from(cpu.aligned) | u64::from(cpu.interrupts) << 1,
                 u64::from(cpu.fetch.va) << 32 | u64::from(cpu.fetch.next),
                 u64::from(cpu.fetch.len),
-                cpu.regs.fingerprint(),
+                regs_fingerprint(&cpu.regs),
             ];
             hash = parts.iter().fold(hash, |h, p| mix(h, *p));
             let words = &cpu.fetch.words[..cpu.fetch.len as usize];
@@ -215,4 +215,11 @@ impl Machine {
         }
         self.flat.iter().fold(hash, |h, w| mix(h, u64::from(*w)))
     }
+}
+
+fn regs_fingerprint(regs: &Regs) -> u64 {
+    let hash = regs.r.iter().fold(7, |h, r| mix(h, u64::from(*r)));
+    let state = u64::from(regs.cpsr()) << 32 | u64::from(regs.tls);
+    let tag = regs.exclusive.map_or(u64::MAX, |va| u64::from(va.0));
+    mix(mix(hash, state), tag)
 }

@@ -2,6 +2,7 @@
 //! between the places that can hold them, and the marks that a kernel sends; it never reads anything
 //! back.
 
+use crate::machine::Machine;
 use crate::step::Step;
 use crate::tlb::TlbEntry;
 use crate::types::{Access, CpuId, Frame, PhysAddr, VirtAddr, Width};
@@ -189,27 +190,30 @@ pub enum Mark {
     Note(String),
 }
 
-/// Watches a machine. Every method does nothing unless it is written.
+/// Watches a machine. Every method does nothing unless it is written. The machine is shown as it is
+/// just after what is reported.
 pub trait Observer {
     /// Whether anything watches; lets the hot path skip work.
     const ACTIVE: bool = true;
     /// An instruction word was fetched and will execute.
-    fn fetched(&mut self, _seen: &Seen, _word: u32) {}
+    fn fetched(&mut self, _machine: &Machine, _seen: &Seen, _word: u32) {}
     /// A load returned.
-    fn loaded(&mut self, _seen: &Seen, _value: u32) {}
+    fn loaded(&mut self, _machine: &Machine, _seen: &Seen, _value: u32) {}
     /// A store took place.
-    fn stored(&mut self, _seen: &Seen, _value: u32) {}
+    fn stored(&mut self, _machine: &Machine, _seen: &Seen, _value: u32) {}
     /// `len` bytes of physical address `pa` were copied from one place to another; the first place
     /// keeps its own.
-    fn moved(&mut self, _from: Place, _to: Place, _pa: PhysAddr, _len: u32) {}
+    fn moved(&mut self, _machine: &Machine, _from: Place, _to: Place, _pa: PhysAddr, _len: u32) {}
     /// What `place` held of physical address `pa` is gone from there.
-    fn dropped(&mut self, _place: Place, _pa: PhysAddr, _len: u32) {}
+    fn dropped(&mut self, _machine: &Machine, _place: Place, _pa: PhysAddr, _len: u32) {}
     /// A device wrote memory.
-    fn dma_in(&mut self, _pa: PhysAddr, _bytes: &[u8]) {}
+    fn dma_in(&mut self, _machine: &Machine, _pa: PhysAddr, _bytes: &[u8]) {}
     /// A device read memory.
-    fn dma_out(&mut self, _pa: PhysAddr, _bytes: &[u8]) {}
+    fn dma_out(&mut self, _machine: &Machine, _pa: PhysAddr, _bytes: &[u8]) {}
     /// A table walk ended with this entry.
-    fn walked(&mut self, _cpu: CpuId, _va: VirtAddr, _entry: &TlbEntry) {}
+    fn walked(&mut self, _machine: &Machine, _cpu: CpuId, _va: VirtAddr, _entry: &TlbEntry) {}
+    /// An entry of a flat table was stored, at this index of all tables.
+    fn flat_stored(&mut self, _index: Option<usize>, _raw: u32) {}
     /// A micro-step was applied.
     fn stepped(&mut self, _cpu: CpuId, _step: &Step) {}
     /// A kernel's mark.

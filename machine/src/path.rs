@@ -61,7 +61,7 @@ impl Machine {
             .walk(cpu, va, obs)
             .map_err(|fault| Abort { va, access, fault })?;
         self.cpu_mut(cpu).tlb.fill(fetch, va.0, entry);
-        obs.walked(cpu, va, &entry);
+        obs.walked(self, cpu, va, &entry);
         Ok(entry)
     }
 
@@ -160,6 +160,29 @@ impl Machine {
         }
     }
 
+    /// The word that CPU 0's kernel would load from `va`, mapped to `pa`, without side effects: its data
+    /// line, its write buffer, the second level, memory.
+    pub fn peek_word(&self, va: VirtAddr, pa: PhysAddr) -> u32 {
+        let cpu = &self.cpus[0];
+        if let Some(slot) = cpu.dcache.find(cpu.dcache.keys(va.0, pa.0)) {
+            return take(
+                cpu.dcache.line(slot),
+                va.0 & (cpu.dcache.line_bytes() - 1),
+                Width::Word,
+            );
+        }
+        let waiting = cpu
+            .write
+            .entries()
+            .filter(|(_, e)| e.covers(pa.0, 4))
+            .last();
+        if let Some((_, entry)) = waiting {
+            return take(&entry.data, pa.0 - entry.pa, Width::Word);
+        }
+        let place = self.find_beside(CpuId(0), pa, Looks::L2);
+        place.map_or_else(|| read_word(&self.memory, pa), |place| self.word_at(place))
+    }
+
     /// A cache by name; the second level must exist.
     pub fn cache(&self, unit: Unit) -> &crate::cache::Cache {
         match unit {
@@ -217,6 +240,7 @@ impl Machine {
         if O::ACTIVE {
             let access = Access::Fetch;
             obs.fetched(
+                self,
                 &Seen {
                     cpu,
                     va,
@@ -286,6 +310,7 @@ impl Machine {
         cache.install(slot, keys, base);
         cache.line_mut(slot).copy_from_slice(bytes);
         obs.moved(
+            self,
             from,
             Place::Line {
                 unit,
@@ -344,7 +369,7 @@ impl Machine {
                 cpu,
                 offset: n as u32 * 4,
             };
-            obs.moved(from, to, at, 4);
+            obs.moved(self, from, to, at, 4);
         }
         self.cpu_mut(cpu).fetch = crate::machine::FetchBuffer {
             va,
@@ -398,6 +423,7 @@ impl Machine {
         if O::ACTIVE {
             let access = Access::Load;
             obs.loaded(
+                self,
                 &Seen {
                     cpu,
                     va,
@@ -462,6 +488,7 @@ impl Machine {
         cache.install(slot, keys, base);
         cache.line_mut(slot).copy_from_slice(bytes);
         obs.moved(
+            self,
             from,
             Place::Line {
                 unit,
@@ -542,7 +569,7 @@ impl Machine {
         let Some(slot) = slot else {
             let place = self.store_beside(cpu, pa, width, value, &entry, obs);
             if O::ACTIVE {
-                obs.stored(&seen(place), value);
+                obs.stored(self, &seen(place), value);
             }
             if !entry.cacheable && self.rules.uncached_hit == UncachedHit::BypassButWriteUpdates {
                 self.update_line(cpu, va, pa, width, value, place, obs);
@@ -563,7 +590,7 @@ impl Machine {
             cache.soil(slot, offset);
         }
         if O::ACTIVE {
-            obs.stored(&seen(place), value);
+            obs.stored(self, &seen(place), value);
         }
         if through {
             self.write_through(cpu, pa, width, value, place, obs);

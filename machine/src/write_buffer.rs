@@ -22,6 +22,17 @@ pub struct Entry {
     pub outer: bool,
 }
 
+impl Entry {
+    /// Whether all of `len` bytes at `pa` are stored in it.
+    pub fn covers(&self, pa: u32, len: u32) -> bool {
+        let offset = pa.wrapping_sub(self.pa);
+        offset < 32 && offset + len <= 32 && {
+            let wanted = ((1u64 << len) - 1) << offset;
+            u64::from(self.mask) & wanted == wanted
+        }
+    }
+}
+
 /// A dirty victim waiting.
 #[derive(Clone, Copy, Debug)]
 pub struct Victim {

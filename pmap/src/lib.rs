@@ -4,21 +4,24 @@
 //! invalidated or made uncached at a hook is the policy's rule's; how a cache operation becomes line
 //! operations is the CPU routine's. `pmap` knows no files, no processes and no oracle.
 
-/// Stand-ins until the modules land.
-pub struct Pmap;
-/// Plans.
-pub mod plan {
-    /// A step of a plan.
-    pub struct PlanStep;
-}
-/// Policies.
-pub mod policy {
-    /// A policy.
-    pub struct Policy;
-}
+mod ask;
 pub mod ctx;
+pub mod hook;
+pub mod layout;
+pub mod plan;
+pub mod policy;
+mod pv;
+pub mod routine;
+pub mod rule;
+pub mod skeleton;
+mod state;
+mod table;
 pub mod types;
 pub mod verbs;
+
 pub use ctx::PmapCtx;
+pub use layout::Layout;
+pub use policy::{Policy, Status};
+pub use state::{CpuState, MdPage, Pmap, PvEntry, Space};
 pub use types::{KernelRange, Prot, PvFlags, SpaceId};
 pub use verbs::{BufferEvent, DmaOp, KernelUse, PmapVerbs};

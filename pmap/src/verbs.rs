@@ -1,9 +1,18 @@
 //! The verbs, as the layers above call them.
 
-use machine::{Access, CpuId, Frame, VirtAddr};
+pub(crate) mod buffer;
+pub(crate) mod clear;
+pub(crate) mod enter;
+pub(crate) mod kernel;
+pub(crate) mod remove;
+pub(crate) mod switch;
 
+use machine::{Access, CpuId, Frame, Mark, VirtAddr};
+
+use crate::ask::{About, ask, mapping};
 use crate::ctx::PmapCtx;
-use crate::types::{Prot, SpaceId};
+use crate::hook::{Hook, Verb};
+use crate::types::{Prot, PvFlags, SpaceId};
 
 /// What a buffer's owner is doing with it; a policy may act on each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -64,7 +73,7 @@ pub trait PmapVerbs: PmapCtx {
     fn pmap_create(&mut self, cpu: CpuId) -> Option<SpaceId>;
     /// Gives a space back; it maps nothing any more.
     fn pmap_release(&mut self, cpu: CpuId, space: SpaceId);
-    /// Maps `frame` at `va`, or changes what is mapped there.
+    /// Maps `frame` at `va`, or changes what is mapped there; false when there is no memory for a table.
     fn pmap_enter(
         &mut self,
         cpu: CpuId,
@@ -73,7 +82,7 @@ pub trait PmapVerbs: PmapCtx {
         frame: Frame,
         prot: Prot,
         wired: bool,
-    );
+    ) -> bool;
     /// Maps a resident page ahead of a fault, never writable.
     fn pmap_enter_quick(
         &mut self,
@@ -82,7 +91,7 @@ pub trait PmapVerbs: PmapCtx {
         va: VirtAddr,
         frame: Frame,
         prot: Prot,
-    );
+    ) -> bool;
     /// Unmaps `start..end`.
     fn pmap_remove(&mut self, cpu: CpuId, space: SpaceId, start: VirtAddr, end: VirtAddr);
     /// Unmaps a page from every space.
@@ -143,4 +152,184 @@ pub trait PmapVerbs: PmapCtx {
     fn kernel_will(&mut self, cpu: CpuId, what: KernelUse, va: VirtAddr, len: u32);
     /// Tells the policy that it has done so.
     fn kernel_did(&mut self, cpu: CpuId, what: KernelUse, va: VirtAddr, len: u32);
+}
+
+impl<C: PmapCtx + ?Sized> PmapVerbs for C {
+    fn pmap_create(&mut self, cpu: CpuId) -> Option<SpaceId> {
+        switch::create(self, cpu)
+    }
+
+    fn pmap_release(&mut self, cpu: CpuId, space: SpaceId) {
+        remove::release(self, cpu, space);
+    }
+
+    fn pmap_enter(
+        &mut self,
+        cpu: CpuId,
+        space: SpaceId,
+        va: VirtAddr,
+        frame: Frame,
+        prot: Prot,
+        wired: bool,
+    ) -> bool {
+        enter::enter(self, cpu, (space, va), frame, prot, wired)
+    }
+
+    fn pmap_enter_quick(
+        &mut self,
+        cpu: CpuId,
+        space: SpaceId,
+        va: VirtAddr,
+        frame: Frame,
+        prot: Prot,
+    ) -> bool {
+        enter::enter(self, cpu, (space, va), frame, prot - Prot::WRITE, false)
+    }
+
+    fn pmap_remove(&mut self, cpu: CpuId, space: SpaceId, start: VirtAddr, end: VirtAddr) {
+        remove::remove(self, cpu, space, start, end);
+    }
+
+    fn pmap_remove_all(&mut self, cpu: CpuId, frame: Frame) {
+        remove::remove_all(self, cpu, frame);
+    }
+
+    fn pmap_remove_pages(&mut self, cpu: CpuId, space: SpaceId) {
+        remove::remove_pages(self, cpu, space);
+    }
+
+    fn pmap_protect(
+        &mut self,
+        cpu: CpuId,
+        space: SpaceId,
+        start: VirtAddr,
+        end: VirtAddr,
+        prot: Prot,
+    ) {
+        clear::protect(self, cpu, space, (start, end), prot);
+    }
+
+    fn pmap_remove_write(&mut self, cpu: CpuId, frame: Frame) {
+        clear::remove_write(self, cpu, frame);
+    }
+
+    fn pmap_clear_modify(&mut self, cpu: CpuId, frame: Frame) {
+        clear::clear_modify(self, cpu, frame);
+    }
+
+    fn pmap_ts_referenced(&mut self, cpu: CpuId, frame: Frame) -> bool {
+        let was = self.pmap().page(frame).attrs.contains(PvFlags::REF);
+        clear::clearbit(self, cpu, frame, Verb::ClearReference);
+        was
+    }
+
+    fn pmap_fault_fixup(
+        &mut self,
+        cpu: CpuId,
+        space: SpaceId,
+        va: VirtAddr,
+        access: Access,
+        user: bool,
+    ) -> bool {
+        clear::fault_fixup(self, cpu, (space, va), access, user)
+    }
+
+    fn pmap_zero_page(&mut self, cpu: CpuId, frame: Frame) {
+        self.charge(cpu, "pmap_zero_page");
+        self.mark(cpu, Mark::Begin("pmap_zero_page"));
+        ask(
+            self,
+            cpu,
+            Hook::Zero(frame),
+            About {
+                frame: Some(frame),
+                subject: None,
+            },
+        );
+        self.mark(cpu, Mark::End);
+    }
+
+    fn pmap_copy_page(&mut self, cpu: CpuId, from: Frame, to: Frame) {
+        self.charge(cpu, "pmap_copy_page");
+        self.mark(cpu, Mark::Begin("pmap_copy_page"));
+        ask(
+            self,
+            cpu,
+            Hook::Copy(from, to),
+            About {
+                frame: Some(from),
+                subject: None,
+            },
+        );
+        let len = self.hw().page_bytes();
+        let (from, to) = (self.hw().frame_address(from), self.hw().frame_address(to));
+        self.mark(cpu, Mark::Copied { from, to, len });
+        self.mark(cpu, Mark::End);
+    }
+
+    fn pmap_kenter(&mut self, cpu: CpuId, va: VirtAddr, frame: Frame) {
+        kernel::kenter(self, cpu, va, frame);
+    }
+
+    fn pmap_kremove(&mut self, cpu: CpuId, va: VirtAddr) {
+        kernel::kremove(self, cpu, va);
+    }
+
+    fn pmap_qenter(&mut self, cpu: CpuId, va: VirtAddr, frames: &[Frame]) {
+        kernel::qenter(self, cpu, va, frames);
+    }
+
+    fn pmap_qremove(&mut self, cpu: CpuId, va: VirtAddr, pages: u32) {
+        kernel::qremove(self, cpu, va, pages);
+    }
+
+    fn pmap_extract(&self, space: SpaceId, va: VirtAddr) -> Option<Frame> {
+        crate::table::peek(self.pmap(), self.hw(), space, va).map(|pte| pte.frame())
+    }
+
+    fn pmap_activate(&mut self, cpu: CpuId, space: SpaceId) {
+        switch::activate(self, cpu, space);
+    }
+
+    fn cpu_switch(&mut self, cpu: CpuId, to: Option<SpaceId>) {
+        switch::switch(self, cpu, to);
+    }
+
+    fn pmap_sync_icache(&mut self, cpu: CpuId, _space: SpaceId, va: VirtAddr, len: u32) {
+        switch::sync_icache(self, cpu, va, len);
+    }
+
+    fn bus_dma_sync(&mut self, cpu: CpuId, op: DmaOp, va: VirtAddr, len: u32) {
+        self.charge(cpu, "bus_dmamap_sync");
+        ask(self, cpu, Hook::Dma(op, va, len), About::default());
+    }
+
+    fn buffer_event(&mut self, cpu: CpuId, event: BufferEvent, va: VirtAddr, frames: &[Frame]) {
+        let page = self.pmap().layout.page;
+        let live = self.policy().skeleton.current_is_live;
+        for (n, frame) in frames.iter().enumerate() {
+            let at = va.add(n as u32 * page);
+            let pte = crate::table::read(self, cpu, SpaceId::KERNEL, at);
+            let flags = remove::flags_of(self, *frame, SpaceId::KERNEL, at);
+            let of = (SpaceId::KERNEL, at);
+            let subject = Some(mapping(self.pmap(), cpu, of, flags, pte, live));
+            ask(
+                self,
+                cpu,
+                Hook::Buffer(event, at),
+                About {
+                    frame: Some(*frame),
+                    subject,
+                },
+            );
+        }
+    }
+
+    fn kernel_will(&mut self, cpu: CpuId, what: KernelUse, va: VirtAddr, len: u32) {
+        ask(self, cpu, Hook::Will(what, va, len), About::default());
+    }
+
+    fn kernel_did(&mut self, cpu: CpuId, what: KernelUse, va: VirtAddr, len: u32) {
+        ask(self, cpu, Hook::Did(what, va, len), About::default());
+    }
 }

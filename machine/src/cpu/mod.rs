@@ -1,4 +1,34 @@
-//! The guest processor's side of the machine: registers, and the bus its instructions go through.
+//! The guest processor: an interpreter of ARMv5TE user-mode code (ARM and Thumb), with a part of
+//! ARMv6K, that reaches the rest of the machine through a [`Bus`] and nothing else.
+//!
+//! - [`Regs`] is the program's state, a plain value;
+//! - [`run`] executes instructions until one needs the kernel, and says which and why: [`Exit`].
+//!
+//! The rule: an instruction that does not complete has changed no register. Loads go to
+//! temporaries, and registers, base and flags are written only after the last access succeeded
+//! (the base-restored abort model), so that the kernel may repair the cause and run it again. Words
+//! already stored by an interrupted STM or STRD are stored again then.
+//!
+//! Source: ARM ARM (DDI 0100), each file naming its sections. Stalls follow the ARM9EJ-S.
+//!
+//! Absent on purpose: privileged modes and instructions (the kernel here is Rust), any cache of
+//! decoded instructions (every word executed comes from [`Bus::fetch`], which is the point of the
+//! machine), big-endian data, Jazelle, Thumb-2 and floating point.
+
+mod alu;
+mod arm;
+mod core;
+mod exit;
+mod regs;
+#[cfg(test)]
+mod tests;
+mod thumb;
+
+pub use self::exit::Exit;
+pub use self::regs::{Arch, EXCLUSIVE_BYTES, Regs};
+
+use self::core::Core;
+use self::exit::{Flow, Outcome, Stop, Stopped};
 
 use crate::types::{Abort, VirtAddr, Width};
 
@@ -21,14 +51,112 @@ pub trait Bus {
     /// buffer is emptied, or the write buffer drained.
     fn barrier(&mut self, instruction_side: bool);
 }
-/// Stand-in until the interpreter lands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Regs;
-impl Regs {
-    /// Hash.
-    pub fn fingerprint(&self) -> u64 {
-        0
+
+/// Executes up to `budget` instructions and returns how many retired and why it stopped.
+///
+/// `regs` must be as [`Regs`] describes; stray low bits of `r15` are dropped. An instruction whose
+/// condition fails retires like any other. A supervisor call retires; whatever else ends a run
+/// before its budget does not, and leaves `regs` as if it had not been tried.
+pub fn run<B: Bus>(regs: &mut Regs, arch: Arch, bus: &mut B, budget: u64) -> (u64, Exit) {
+    let mut core = Core {
+        regs,
+        bus,
+        arch,
+        stop: Stop::Undefined,
+    };
+    let mut pc = core.regs.r[15] & if core.regs.t { !1 } else { !3 };
+    let mut left = budget;
+    while left != 0 {
+        let stretch = if core.regs.t {
+            stretch::<B, Thumb>(&mut core, &mut pc, &mut left)
+        } else {
+            stretch::<B, Arm>(&mut core, &mut pc, &mut left)
+        };
+        if let Err(exit) = stretch {
+            left -= u64::from(matches!(exit, Exit::Svc { .. }));
+            return (budget - left, exit);
+        }
+    }
+    core.regs.r[15] = pc;
+    (budget, Exit::Budget)
+}
+
+/// Executes one instruction: `None` if it retired and execution goes on at `r15`, else what it
+/// needs. See [`run`].
+pub fn step<B: Bus>(regs: &mut Regs, arch: Arch, bus: &mut B) -> Option<Exit> {
+    match run(regs, arch, bus, 1).1 {
+        Exit::Budget => None,
+        exit => Some(exit),
     }
 }
-/// Stand-in.
-pub enum Exit {}
+
+/// One of the two instruction sets.
+trait State {
+    const WIDTH: Width;
+    fn execute<B: Bus>(core: &mut Core<'_, B>, word: u32) -> Outcome;
+}
+
+struct Arm;
+
+impl State for Arm {
+    const WIDTH: Width = Width::Word;
+
+    #[inline(always)]
+    fn execute<B: Bus>(core: &mut Core<'_, B>, word: u32) -> Outcome {
+        arm::execute(core, word)
+    }
+}
+
+struct Thumb;
+
+impl State for Thumb {
+    const WIDTH: Width = Width::Half;
+
+    #[inline(always)]
+    fn execute<B: Bus>(core: &mut Core<'_, B>, word: u32) -> Outcome {
+        thumb::execute(core, word)
+    }
+}
+
+/// The hot loop: executes until nothing is `left`, the state changes or an instruction ends the
+/// run. Reading r15 gives the instruction's address plus two instructions.
+#[inline(always)]
+fn stretch<B: Bus, S: State>(
+    core: &mut Core<'_, B>,
+    pc: &mut u32,
+    left: &mut u64,
+) -> Result<(), Exit> {
+    let bytes = S::WIDTH.bytes();
+    while *left != 0 {
+        let word = fetch(core, *pc, S::WIDTH)?;
+        core.regs.r[15] = pc.wrapping_add(2 * bytes);
+        match S::execute(core, word) {
+            Ok(Flow::Next) => *pc = pc.wrapping_add(bytes),
+            Ok(Flow::Jump(target)) => *pc = target,
+            Ok(Flow::Switch(target)) => {
+                *pc = target;
+                *left -= 1;
+                return Ok(());
+            }
+            Err(Stopped) => return Err(give_up(core, word, *pc, bytes)),
+        }
+        *left -= 1;
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn fetch<B: Bus>(core: &mut Core<'_, B>, pc: u32, width: Width) -> Result<u32, Exit> {
+    core.bus.fetch(VirtAddr(pc), width).map_err(|abort| {
+        core.regs.r[15] = pc;
+        Exit::PrefetchAbort(abort)
+    })
+}
+
+/// The exit for an instruction that did not complete, with `r15` put where [`Exit`] promises.
+#[cold]
+fn give_up<B: Bus>(core: &mut Core<'_, B>, word: u32, pc: u32, bytes: u32) -> Exit {
+    let retired = matches!(core.stop, Stop::Svc(_));
+    core.regs.r[15] = if retired { pc.wrapping_add(bytes) } else { pc };
+    core.stop.exit(word)
+}

@@ -1,0 +1,87 @@
+//! Skeletons: each verb's order of bookkeeping, hooks and table stores, for a kernel family and era.
+//!
+//! A verb is a list of parts, carried out in order. Most historic bugs are an order: the list makes it
+//! something to print, compare and mutate.
+
+use std::borrow::Cow;
+
+use crate::types::PvFlags;
+
+/// One part of a verb.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Part {
+    /// Put the mapping on the page's list (or into `pv_kva`).
+    Track,
+    /// Change the mapping's flags; if WRITE flips, ask the rule (`Changed`).
+    Retrack,
+    /// Take the mapping off the list, then ask the rule (`Left`).
+    Untrack,
+    /// Ask the rule before the entry is replaced.
+    WillStore,
+    /// Store the entry, if it differs.
+    Store,
+    /// Make the stored entry visible to the walk.
+    Sync,
+    /// Repair the first-level slot, if the space is current.
+    FixSlot,
+    /// Ask the rule after the entry was replaced.
+    Stored,
+    /// Ask the rule now that the mapping is entered.
+    Entered,
+    /// Ask the rule before the entry is zeroed.
+    WillLeave,
+    /// Zero the entry.
+    Zero,
+}
+
+/// A list of parts.
+pub type Parts = Cow<'static, [Part]>;
+
+/// How a kernel family orders its verbs, and the facts of its bookkeeping.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Skeleton {
+    /// Its name.
+    pub name: &'static str,
+    /// `pmap_enter` at an address that maps nothing, and the last half of replacing another page.
+    pub enter_new: Parts,
+    /// `pmap_enter` of the page that is mapped there already.
+    pub enter_same: Parts,
+    /// `pmap_enter` over another page, first half.
+    pub enter_other: Parts,
+    /// `pmap_remove`, one page.
+    pub remove: Parts,
+    /// `pmap_protect`, one page.
+    pub protect: Parts,
+    /// `pmap_kenter`.
+    pub kenter: Parts,
+    /// `pmap_kremove`.
+    pub kremove: Parts,
+    /// Flags of an unmanaged kernel mapping.
+    pub kenter_flags: PvFlags,
+    /// Whether kenter mappings are tracked at all.
+    pub tracks_kenter: bool,
+    /// Whether a switch to a kernel thread leaves the user space live.
+    pub lazy_switch: bool,
+    /// Whether "current" follows the hardware (NetBSD's cached pmap) or the process that runs.
+    pub current_is_live: bool,
+}
+
+use Part::*;
+
+/// FreeBSD r1.130, 2010-06, to 2012 (`pmap-freebsd-netbsd.md` 3.2 and 3.4).
+pub fn freebsd_2010() -> Skeleton {
+    Skeleton {
+        name: "freebsd-2010",
+        enter_new: Cow::Borrowed(&[Track, Store, Sync, FixSlot, Stored, Entered]),
+        enter_same: Cow::Borrowed(&[Retrack, WillStore, Store, Sync, FixSlot, Stored, Entered]),
+        enter_other: Cow::Borrowed(&[Untrack, WillLeave]),
+        remove: Cow::Borrowed(&[Untrack, WillLeave, Zero, Sync]),
+        protect: Cow::Borrowed(&[Store, Sync, Retrack, Stored]),
+        kenter: Cow::Borrowed(&[Store, Sync, Track, Entered]),
+        kremove: Cow::Borrowed(&[Untrack, WillLeave, Zero]),
+        kenter_flags: PvFlags::WRITE.union(PvFlags::UNMAN),
+        tracks_kenter: true,
+        lazy_switch: true,
+        current_is_live: false,
+    }
+}

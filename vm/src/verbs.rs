@@ -11,9 +11,13 @@
 use machine::{Abort, Access, CpuId, Frame, VirtAddr, Width};
 use pmap::Prot;
 
+use crate::copy::{self, Side};
 use crate::ctx::VmCtx;
-use crate::types::{Backing, KResult, MapFlags, MmapArgs, ObjectId, VmspaceId, VnodeId};
+use crate::page::Queue;
+use crate::types::{Backing, Channel, KResult, MapFlags, MmapArgs, ObjectId, VmspaceId, VnodeId};
 use crate::uio::Uio;
+use crate::vm::operation;
+use crate::{fault, mmap, object, pageout, vmspace};
 
 /// The VM's interface. Every verb names its CPU.
 pub trait VmVerbs: VmCtx {
@@ -29,13 +33,13 @@ pub trait VmVerbs: VmCtx {
         object: Option<ObjectId>,
         pindex: u32,
     ) -> KResult<Frame> {
-        todo!("{cpu} {object:?} {pindex}")
+        object::page_alloc(self, cpu, object, pindex)
     }
 
     /// Frees a page: out of its object and queue, and with it the meaning of its bytes. The caller
     /// has unmapped it.
     fn vm_page_free(&mut self, cpu: CpuId, frame: Frame) {
-        todo!("{cpu} {frame}")
+        object::page_free(self, cpu, frame);
     }
 
     /// The page of an object, allocated if absent, busy for the caller (vm_page_grab).
@@ -43,22 +47,34 @@ pub trait VmVerbs: VmCtx {
     /// # Errors
     /// `Wait` while somebody else has it busy; `ENOMEM`.
     fn vm_page_grab(&mut self, cpu: CpuId, object: ObjectId, pindex: u32) -> KResult<Frame> {
-        todo!("{cpu} {object:?} {pindex}")
+        object::page_grab(self, cpu, object, pindex)
     }
 
     /// Ends the caller's exclusive use of a page and wakes who waits for it.
     fn vm_page_wakeup(&mut self, frame: Frame) {
-        todo!("{frame}")
+        self.vm_mut().page_mut(frame).busy = false;
+        self.wakeup(Channel::Page(frame));
     }
 
     /// Keeps the page daemon away from a page; counted.
     fn vm_page_wire(&mut self, frame: Frame) {
-        todo!("{frame}")
+        self.vm_mut().page_mut(frame).wired += 1;
+        self.vm_mut().requeue(frame, Queue::None);
     }
 
     /// Undoes one [`VmVerbs::vm_page_wire`]; the last one puts the page on a queue.
     fn vm_page_unwire(&mut self, frame: Frame) {
-        todo!("{frame}")
+        object::unwire(self, frame);
+    }
+
+    /// Whether a page differs from its backing store; what the pmap noticed is taken over.
+    fn vm_page_test_dirty(&mut self, frame: Frame) -> bool {
+        object::test_dirty(self, frame)
+    }
+
+    /// Forgets that a page is dirty; its mappings were write-protected before.
+    fn vm_page_undirty(&mut self, frame: Frame) {
+        object::undirty(self, frame);
     }
 
     /// A new object of `pages` pages with one reference: a vnode's, or anonymous.
@@ -66,18 +82,20 @@ pub trait VmVerbs: VmCtx {
     /// # Errors
     /// `ENOMEM` when the table is full.
     fn vm_object_allocate(&mut self, vnode: Option<VnodeId>, pages: u32) -> KResult<ObjectId> {
-        todo!("{vnode:?} {pages}")
+        object::allocate(self, vnode, pages)
     }
 
     /// One more reference.
     fn vm_object_reference(&mut self, object: ObjectId) {
-        todo!("{object:?}")
+        let record = self.vm_mut().object_mut(object);
+        record.refs += 1;
+        record.onemapping = false;
     }
 
     /// One reference less. The last one of an anonymous object unmaps and frees its pages and drops
     /// what it shadows; a vnode's object then belongs to the vnode alone and its pager is told.
     fn vm_object_deallocate(&mut self, cpu: CpuId, object: ObjectId) {
-        todo!("{cpu} {object:?}")
+        object::deallocate(self, cpu, object);
     }
 
     /// Unmaps and frees the pages `start..end` of an object, dirty or not (truncation, reclaim).
@@ -91,7 +109,7 @@ pub trait VmVerbs: VmCtx {
         start: u32,
         end: u32,
     ) -> KResult<()> {
-        todo!("{cpu} {object:?} {start} {end}")
+        object::page_remove(self, cpu, object, start, end)
     }
 
     /// Writes the dirty pages `start..end` of a vnode's object through its pager, write permission
@@ -107,7 +125,7 @@ pub trait VmVerbs: VmCtx {
         end: u32,
         sync: bool,
     ) -> KResult<()> {
-        todo!("{cpu} {object:?} {start} {end} {sync}")
+        object::page_clean(self, cpu, object, start, end, sync)
     }
 
     /// Marks an object's pages as program text (VV_TEXT), as exec does.
@@ -120,18 +138,18 @@ pub trait VmVerbs: VmCtx {
     /// # Errors
     /// `EAGAIN` when there is no pmap or no slot left.
     fn vmspace_alloc(&mut self, cpu: CpuId) -> KResult<VmspaceId> {
-        todo!("{cpu}")
+        vmspace::alloc(self, cpu)
     }
 
     /// Gives a space back at exit: unmaps everything at once (pmap_remove_pages), drops the map's
     /// references, releases the pmap. It must be current nowhere; a switch comes first.
     fn vmspace_free(&mut self, cpu: CpuId, space: VmspaceId) {
-        todo!("{cpu} {space:?}")
+        vmspace::free(self, cpu, space);
     }
 
     /// Empties a space for exec of a new image: pmap_remove_pages, then the map.
     fn vmspace_clear(&mut self, cpu: CpuId, space: VmspaceId) {
-        todo!("{cpu} {space:?}")
+        vmspace::exec(self, cpu, space);
     }
 
     /// A child's space: private entries become copy-on-write on both sides, the parent's pages are
@@ -140,18 +158,18 @@ pub trait VmVerbs: VmCtx {
     /// # Errors
     /// As [`VmVerbs::vmspace_alloc`].
     fn vmspace_fork(&mut self, cpu: CpuId, parent: VmspaceId) -> KResult<VmspaceId> {
-        todo!("{cpu} {parent:?}")
+        vmspace::fork(self, cpu, parent)
     }
 
     /// Switches to a process's space, or to a kernel thread (`None`), which under a lazy switch
     /// leaves the last space live. Makes it the CPU's current one.
     fn vmspace_switch(&mut self, cpu: CpuId, to: Option<VmspaceId>) {
-        todo!("{cpu} {to:?}")
+        vmspace::switch(self, cpu, to);
     }
 
     /// Makes a space the current one of the process that runs, at exec (pmap_activate).
     fn vmspace_activate(&mut self, cpu: CpuId, space: VmspaceId) {
-        todo!("{cpu} {space:?}")
+        vmspace::activate(self, cpu, space);
     }
 
     /// Enters `start..end` into a map, which must be free there (vm_map_insert). A private mapping
@@ -171,7 +189,14 @@ pub trait VmVerbs: VmCtx {
         max_prot: Prot,
         flags: MapFlags,
     ) -> KResult<()> {
-        todo!("{cpu} {space:?} {backing:?} {start} {end} {prot:?} {max_prot:?} {flags:?}")
+        let range = mmap::Range {
+            start,
+            end,
+            prot,
+            max_prot,
+            flags,
+        };
+        mmap::insert(self, cpu, space, backing, range)
     }
 
     /// A stack that ends at `top`: `initial` bytes at once, up to `max` by faults below.
@@ -187,7 +212,7 @@ pub trait VmVerbs: VmCtx {
         max: u32,
         prot: Prot,
     ) -> KResult<()> {
-        todo!("{cpu} {space:?} {top} {initial} {max} {prot:?}")
+        mmap::stack(self, cpu, space, top, initial, max, prot)
     }
 
     /// mmap(2): finds or clears the range, enters it, and returns its address.
@@ -195,7 +220,7 @@ pub trait VmVerbs: VmCtx {
     /// # Errors
     /// `EINVAL` for flags, length, alignment or range; `ENOMEM` without room.
     fn vm_mmap(&mut self, cpu: CpuId, space: VmspaceId, args: MmapArgs) -> KResult<VirtAddr> {
-        todo!("{cpu} {space:?} {args:?}")
+        operation(self, cpu, "vm_mmap", |c| mmap::mmap(c, cpu, space, args))
     }
 
     /// munmap(2).
@@ -203,7 +228,7 @@ pub trait VmVerbs: VmCtx {
     /// # Errors
     /// `EINVAL` for alignment or range.
     fn vm_munmap(&mut self, cpu: CpuId, space: VmspaceId, addr: VirtAddr, len: u32) -> KResult<()> {
-        todo!("{cpu} {space:?} {addr} {len}")
+        mmap::munmap(self, cpu, space, addr, len)
     }
 
     /// mprotect(2). Rights are taken from mapped pages at once; given ones come by fault.
@@ -218,7 +243,7 @@ pub trait VmVerbs: VmCtx {
         len: u32,
         prot: Prot,
     ) -> KResult<()> {
-        todo!("{cpu} {space:?} {addr} {len} {prot:?}")
+        mmap::mprotect(self, cpu, space, addr, len, prot)
     }
 
     /// msync(2): writes the dirty pages of shared file mappings; `invalidate` then drops them.
@@ -233,7 +258,7 @@ pub trait VmVerbs: VmCtx {
         len: u32,
         invalidate: bool,
     ) -> KResult<()> {
-        todo!("{cpu} {space:?} {addr} {len} {invalidate}")
+        mmap::msync(self, cpu, space, addr, len, invalidate)
     }
 
     /// Resolves a page fault of a user address.
@@ -248,7 +273,7 @@ pub trait VmVerbs: VmCtx {
         va: VirtAddr,
         access: Access,
     ) -> KResult<()> {
-        todo!("{cpu} {space:?} {va} {access:?}")
+        fault::fault(self, cpu, space, va, access).map(|_| ())
     }
 
     /// An abort, whoever took it: first what the pmap itself caused (pmap_fault_fixup, with the
@@ -260,7 +285,7 @@ pub trait VmVerbs: VmCtx {
     /// As [`VmVerbs::vm_fault`]; `Panic` for a kernel address; `EFAULT` for one that the user touched,
     /// for alignment and for a bus error.
     fn vm_trap(&mut self, cpu: CpuId, abort: Abort, user: bool) -> KResult<()> {
-        todo!("{cpu} {abort:?} {user}")
+        fault::trap(self, cpu, abort, user)
     }
 
     /// Faults a page in if need be and wires it, for a debugger's access to another process
@@ -275,7 +300,9 @@ pub trait VmVerbs: VmCtx {
         va: VirtAddr,
         access: Access,
     ) -> KResult<Frame> {
-        todo!("{cpu} {space:?} {va} {access:?}")
+        let frame = fault::fault(self, cpu, space, va, access)?;
+        self.vm_page_wire(frame);
+        Ok(frame)
     }
 
     /// A kernel load, through its own mapping.
@@ -283,7 +310,7 @@ pub trait VmVerbs: VmCtx {
     /// # Errors
     /// `Panic`: kernel maps are no-fault.
     fn kernel_load(&mut self, cpu: CpuId, va: VirtAddr, width: Width) -> KResult<u32> {
-        todo!("{cpu} {va} {width:?}")
+        copy::load(self, cpu, Side { va, user: false }, width)
     }
 
     /// A kernel store, through its own mapping.
@@ -291,7 +318,7 @@ pub trait VmVerbs: VmCtx {
     /// # Errors
     /// `Panic`: kernel maps are no-fault. A write-protected buffer ends here.
     fn kernel_store(&mut self, cpu: CpuId, va: VirtAddr, width: Width, value: u32) -> KResult<()> {
-        todo!("{cpu} {va} {width:?} {value}")
+        copy::store(self, cpu, Side { va, user: false }, width, value, false)
     }
 
     /// Zeroes kernel memory by stores; the caller tells the policy with `kernel_will`.
@@ -299,7 +326,7 @@ pub trait VmVerbs: VmCtx {
     /// # Errors
     /// `Panic`.
     fn kernel_zero(&mut self, cpu: CpuId, va: VirtAddr, len: u32) -> KResult<()> {
-        todo!("{cpu} {va} {len}")
+        copy::zero(self, cpu, va, len)
     }
 
     /// Loads kernel memory into the host's hands (exec reads its header so).
@@ -307,7 +334,7 @@ pub trait VmVerbs: VmCtx {
     /// # Errors
     /// `Panic`.
     fn kernel_read(&mut self, cpu: CpuId, va: VirtAddr, out: &mut [u8]) -> KResult<()> {
-        todo!("{cpu} {va} {out:?}")
+        copy::read(self, cpu, Side { va, user: false }, out)
     }
 
     /// Copies `len` bytes from user memory to kernel memory; returns nothing on success.
@@ -315,7 +342,18 @@ pub trait VmVerbs: VmCtx {
     /// # Errors
     /// `EFAULT`; `Wait`; `Panic`.
     fn copyin(&mut self, cpu: CpuId, from: VirtAddr, to: VirtAddr, len: u32) -> KResult<()> {
-        todo!("{cpu} {from} {to} {len}")
+        self.charge(cpu, "copyin");
+        let (from, to) = (
+            Side {
+                va: from,
+                user: true,
+            },
+            Side {
+                va: to,
+                user: false,
+            },
+        );
+        copy::copy(self, cpu, from, to, len, false).1
     }
 
     /// Copies `len` bytes from kernel memory to user memory.
@@ -323,7 +361,15 @@ pub trait VmVerbs: VmCtx {
     /// # Errors
     /// `EFAULT`; `Wait`; `Panic`.
     fn copyout(&mut self, cpu: CpuId, from: VirtAddr, to: VirtAddr, len: u32) -> KResult<()> {
-        todo!("{cpu} {from} {to} {len}")
+        self.charge(cpu, "copyout");
+        let (from, to) = (
+            Side {
+                va: from,
+                user: false,
+            },
+            Side { va: to, user: true },
+        );
+        copy::copy(self, cpu, from, to, len, false).1
     }
 
     /// Copies user memory into the host's hands (a system call's arguments).
@@ -331,7 +377,16 @@ pub trait VmVerbs: VmCtx {
     /// # Errors
     /// `EFAULT`; `Wait`.
     fn copyin_bytes(&mut self, cpu: CpuId, from: VirtAddr, out: &mut [u8]) -> KResult<()> {
-        todo!("{cpu} {from} {out:?}")
+        self.charge(cpu, "copyin");
+        copy::read(
+            self,
+            cpu,
+            Side {
+                va: from,
+                user: true,
+            },
+            out,
+        )
     }
 
     /// Stores bytes from the host's hands into user memory (a result, argv, sigcode).
@@ -339,7 +394,8 @@ pub trait VmVerbs: VmCtx {
     /// # Errors
     /// `EFAULT`; `Wait`.
     fn copyout_bytes(&mut self, cpu: CpuId, bytes: &[u8], to: VirtAddr) -> KResult<()> {
-        todo!("{cpu} {bytes:?} {to}")
+        self.charge(cpu, "copyout");
+        copy::write(self, cpu, Side { va: to, user: true }, bytes)
     }
 
     /// Copies a string of at most `max` bytes, its end included; returns it without its end.
@@ -347,7 +403,7 @@ pub trait VmVerbs: VmCtx {
     /// # Errors
     /// `EFAULT`, `ENAMETOOLONG`; `Wait`.
     fn copyinstr(&mut self, cpu: CpuId, from: VirtAddr, max: u32) -> KResult<Vec<u8>> {
-        todo!("{cpu} {from} {max}")
+        copy::instr(self, cpu, from, max)
     }
 
     /// Moves up to `len` bytes between kernel memory at `kva` and the transfer's memory, and
@@ -356,13 +412,13 @@ pub trait VmVerbs: VmCtx {
     /// # Errors
     /// `EFAULT`, `Wait`, `Panic`; what was moved before counts in `uio`.
     fn uiomove(&mut self, cpu: CpuId, kva: VirtAddr, len: u32, uio: &mut Uio) -> KResult<()> {
-        todo!("{cpu} {kva} {len} {uio:?}")
+        copy::uiomove(self, cpu, kva, len, uio)
     }
 
     /// One pass of the page daemon: frees up to `want` inactive pages, cleaning dirty file pages
     /// through their pager. Returns how many it freed.
     fn vm_pageout(&mut self, cpu: CpuId, want: u32) -> u32 {
-        todo!("{cpu} {want}")
+        pageout::scan(self, cpu, want)
     }
 }
 

@@ -78,13 +78,7 @@ pub trait KernVerbs: KernCtx {
     ///
     /// # Errors
     /// `EFAULT`; `Wait`.
-    fn poke(
-        &mut self,
-        cpu: CpuId,
-        pid: Pid,
-        va: machine::VirtAddr,
-        word: u32,
-    ) -> vm::KResult<()> {
+    fn poke(&mut self, cpu: CpuId, pid: Pid, va: machine::VirtAddr, word: u32) -> vm::KResult<()> {
         crate::trace::poke(self, cpu, pid, va, word)
     }
 }

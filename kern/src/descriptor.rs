@@ -125,7 +125,13 @@ pub enum Place {
 
 /// A child names what its parent names.
 pub fn share_all<C: KernCtx + ?Sized>(ctx: &mut C, child: Pid) {
-    let files: Vec<FileId> = ctx.kern().proc(child).files.iter().map(|(_, d)| d.file).collect();
+    let files: Vec<FileId> = ctx
+        .kern()
+        .proc(child)
+        .files
+        .iter()
+        .map(|(_, d)| d.file)
+        .collect();
     for file in files {
         ctx.kern_mut().file_mut(file).references += 1;
     }
@@ -142,7 +148,11 @@ pub fn close_all<C: KernCtx + ?Sized>(ctx: &mut C, cpu: CpuId, pid: Pid) {
 /// Closes what is marked so, at exec.
 pub fn close_for_exec<C: KernCtx + ?Sized>(ctx: &mut C, cpu: CpuId, pid: Pid) {
     let files = &ctx.kern().proc(pid).files;
-    let marked: Vec<Fd> = files.iter().filter(|(_, d)| d.close_on_exec).map(|(fd, _)| fd).collect();
+    let marked: Vec<Fd> = files
+        .iter()
+        .filter(|(_, d)| d.close_on_exec)
+        .map(|(fd, _)| fd)
+        .collect();
     for fd in marked {
         // It was listed just now.
         let _ = close(ctx, cpu, pid, fd.0);

@@ -37,7 +37,9 @@ pub enum ExecError {
     #[error("not an ELF file: expected it to start with 7f 45 4c 46")]
     Magic,
     /// The file ends within its own header or program headers.
-    #[error("truncated: expected {expected} bytes of {what}, the first page of the file has {have}")]
+    #[error(
+        "truncated: expected {expected} bytes of {what}, the first page of the file has {have}"
+    )]
     Truncated {
         /// What is cut off.
         what: &'static str,
@@ -254,7 +256,7 @@ fn kind(what: &'static str, found: u32, expected: &'static str) -> ExecError {
 fn check_kind(header: &Header, endian: Endianness) -> Result<(), ExecError> {
     let machine = u32::from(header.e_machine(endian).0);
     let kind_of = u32::from(header.e_type(endian).0);
-    let version = header.e_version(endian).0;
+    let version = header.e_version(endian);
     if machine != u32::from(elf::EM_ARM.0) {
         return Err(kind("machine", machine, "40 (ARM)"));
     }
@@ -421,10 +423,7 @@ fn interpreter(
     head: &[u8],
 ) -> Result<Option<Vec<u8>>, ExecError> {
     let wrong = |why: &str| ExecError::Interpreter(why.to_owned());
-    let Some(phdr) = phdrs
-        .iter()
-        .find(|p| p.p_type(endian) == elf::PT_INTERP)
-    else {
+    let Some(phdr) = phdrs.iter().find(|p| p.p_type(endian) == elf::PT_INTERP) else {
         return Ok(None);
     };
     let bytes = phdr

@@ -124,7 +124,9 @@ fn open_interpreter<C: KernCtx + ?Sized>(
         return Ok(opened);
     }
     ctx.vnode_close(cpu, opened.vnode);
-    Err(wrong(format!("{path}: expected a shared object without one")))
+    Err(wrong(format!(
+        "{path}: expected a shared object without one"
+    )))
 }
 
 /// Finds a file, reads its head, checks it. The caller closes the vnode.
@@ -209,7 +211,11 @@ fn replace<C: KernCtx + ?Sized>(
     if program.image.abi == Abi::Linux {
         helper::install(ctx, cpu)?;
     }
-    let space = ctx.kern().proc(pid).vmspace.ok_or(Stop::Errno(Errno::ESRCH))?;
+    let space = ctx
+        .kern()
+        .proc(pid)
+        .vmspace
+        .ok_or(Stop::Errno(Errno::ESRCH))?;
     ctx.vmspace_clear(cpu, space);
     ctx.vmspace_activate(cpu, space);
     let built = build(ctx, cpu, space, program, interpreter, &stack);
@@ -291,17 +297,33 @@ fn map_segment<C: KernCtx + ?Sized>(
         let end = VirtAddr(start + in_file);
         let flags = MapFlags::PRIVATE | MapFlags::PREFAULT;
         let all = Prot::all();
-        ctx.vm_map_insert(cpu, space, backing, VirtAddr(start), end, segment.prot, all, flags)?;
+        ctx.vm_map_insert(
+            cpu,
+            space,
+            backing,
+            VirtAddr(start),
+            end,
+            segment.prot,
+            all,
+            flags,
+        )?;
     }
     if !bss {
         return Ok(());
     }
     let (from, end) = (start + in_file, up(opened.base + segment.end()));
-    let tail = if segment.filesz == 0 { 0 } else { file_end - down(file_end) };
+    let tail = if segment.filesz == 0 {
+        0
+    } else {
+        file_end - down(file_end)
+    };
     map_tail(ctx, cpu, space, opened, segment, from, end, tail)
 }
 
-#[allow(clippy::too_many_arguments, reason = "one step of load_section, spelled out")]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "one step of load_section, spelled out"
+)]
 fn map_tail<C: KernCtx + ?Sized>(
     ctx: &mut C,
     cpu: CpuId,
@@ -424,7 +446,11 @@ fn start<C: KernCtx + ?Sized>(
     }
     *ctx.user_regs_mut(cpu) = regs;
     let page = ctx.hw().page_bytes();
-    let ends = program.image.segments.iter().map(|s| program.base + s.end());
+    let ends = program
+        .image
+        .segments
+        .iter()
+        .map(|s| program.base + s.end());
     let heap = VirtAddr(ends.max().unwrap_or(0).next_multiple_of(page));
     let proc = ctx.kern_mut().proc_mut(pid);
     proc.abi = program.image.abi;
@@ -434,7 +460,7 @@ fn start<C: KernCtx + ?Sized>(
     (proc.heap_start, proc.heap_end) = (heap, heap);
     proc.signals.reset_for_exec();
     proc.pending = None;
-    proc.transfer = None;
+    proc.suspended = None;
     if proc.traced {
         proc.signals.pending.insert(crate::signal::Signal::TRAP);
     }

@@ -117,9 +117,10 @@ pub fn wait<C: KernCtx + ?Sized>(
         any = true;
         let status = match child.state {
             State::Zombie(status) => status.wait_word(abi),
-            State::Stopped { by, reported: false } if child.traced || options & WUNTRACED != 0 => {
-                by.number(abi) << 8 | 0x7f
-            }
+            State::Stopped {
+                by,
+                reported: false,
+            } if child.traced || options & WUNTRACED != 0 => by.number(abi) << 8 | 0x7f,
             _ => continue,
         };
         let pid = child.pid.0;

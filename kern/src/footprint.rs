@@ -58,7 +58,7 @@ pub const FREEBSD_2010: &[Row] = &[
     row("exit", 3500, 170, 60, 6),
     row("wait4", 500, 30, 14, 4),
     row("syscall", 140, 14, 6, 4),
-    row("trap_abort", 160, 16, 8, 5),
+    row("data_abort_handler", 160, 16, 8, 5),
     row("cpu_switch", 220, 20, 14, 3),
     row("sleep", 260, 24, 12, 4),
     row("sendsig", 500, 40, 14, 5),
@@ -171,7 +171,11 @@ pub fn charge_footprint<C: KernCtx + ?Sized>(ctx: &mut C, cpu: CpuId, place: u32
     let stack_bytes = footprints.stack_bytes;
     let stack = Window {
         start: footprints.stacks.start.add(u32::from(cpu.0) * stack_bytes),
-        bytes: if footprints.stacks.bytes == 0 { 0 } else { stack_bytes },
+        bytes: if footprints.stacks.bytes == 0 {
+            0
+        } else {
+            stack_bytes
+        },
     };
     let fetch_line = ctx.hw().profile().icache.line;
     let data_line = ctx.hw().profile().dcache.line;
@@ -215,19 +219,19 @@ mod tests {
     #[test]
     fn names_are_unique_and_fit_their_stride() {
         for (n, row) in FREEBSD_2010.iter().enumerate() {
-            assert!(FREEBSD_2010[..n].iter().all(|r| r.name != row.name), "{}", row.name);
+            assert!(
+                FREEBSD_2010[..n].iter().all(|r| r.name != row.name),
+                "{}",
+                row.name
+            );
             assert!(row.text_lines <= TEXT_STRIDE && row.data_lines <= DATA_STRIDE);
         }
     }
 
     #[test]
     fn an_unknown_name_costs_the_default_row() {
-        let footprints = Footprints::freebsd(
-            Window::default(),
-            Window::default(),
-            Window::default(),
-            0,
-        );
+        let footprints =
+            Footprints::freebsd(Window::default(), Window::default(), Window::default(), 0);
         assert_eq!(footprints.find("no such function").1, DEFAULT_ROW);
         assert_eq!(footprints.find("execve"), (0, FREEBSD_2010[0]));
     }

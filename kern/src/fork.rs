@@ -44,9 +44,9 @@ pub fn fork<C: KernCtx + ?Sized>(
     child.regs = regs;
     child.signals.pending = SigSet::default();
     child.pending = None;
-    child.transfer = None;
     child.traced = false;
     child.passed = None;
+    child.suspended = None;
     ctx.kern_mut().procs.push(child);
     descriptor::share_all(ctx, pid);
     ctx.mark(cpu, Mark::Note(format!("{parent} forks {pid}")));

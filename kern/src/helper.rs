@@ -30,16 +30,16 @@ const SIGRETURN: u32 = 0x500;
 
 /// What the helper page holds: offset and word. Everything else is zero.
 const CODE: &[(u32, u32)] = &[
-    (SIGRETURN, 0xe3a0_7077),        // mov r7, #119 (sigreturn)
-    (SIGRETURN + 4, 0xef00_0000),    // swi 0
-    (SIGRETURN + 8, 0xdf00_2777),    // Thumb: the same
-    (SIGRETURN + 12, 0xe3a0_70ad),   // mov r7, #173 (rt_sigreturn)
-    (SIGRETURN + 16, 0xef00_0000),   // swi 0
-    (SIGRETURN + 20, 0xdf00_27ad),   // Thumb: the same
-    (BARRIER, RETURN),               // memory barrier: one CPU needs none
-    (COMPARE, 0xe592_3000),          // cmpxchg: ldr r3, [r2]
-    (COMPARE + 4, 0xe053_3000),      // subs r3, r3, r0
-    (COMPARE_STORE, 0x0582_1000),    // streq r1, [r2]
+    (SIGRETURN, 0xe3a0_7077),         // mov r7, #119 (sigreturn)
+    (SIGRETURN + 4, 0xef00_0000),     // swi 0
+    (SIGRETURN + 8, 0xdf00_2777),     // Thumb: the same
+    (SIGRETURN + 12, 0xe3a0_70ad),    // mov r7, #173 (rt_sigreturn)
+    (SIGRETURN + 16, 0xef00_0000),    // swi 0
+    (SIGRETURN + 20, 0xdf00_27ad),    // Thumb: the same
+    (BARRIER, RETURN),                // memory barrier: one CPU needs none
+    (COMPARE, 0xe592_3000),           // cmpxchg: ldr r3, [r2]
+    (COMPARE + 4, 0xe053_3000),       // subs r3, r3, r0
+    (COMPARE_STORE, 0x0582_1000),     // streq r1, [r2]
     (COMPARE_STORE + 4, 0xe273_0000), // rsbs r0, r3, #0
     (COMPARE_STORE + 8, RETURN),
     (GET_TLS, 0xe59f_0008), // ldr r0, [pc, #8]: the word at 0xff0

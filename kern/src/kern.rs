@@ -289,14 +289,21 @@ impl Kern {
 
     fn check_procs(&self) -> Result<(), String> {
         for proc in &self.procs {
-            let on_cpu = self.current.iter().filter(|c| **c == Some(proc.pid)).count();
+            let on_cpu = self
+                .current
+                .iter()
+                .filter(|c| **c == Some(proc.pid))
+                .count();
             let says = usize::from(matches!(proc.state, State::Running(_)));
             if on_cpu != says {
                 let (pid, state) = (proc.pid, proc.state);
                 return Err(format!("{pid} is {state:?} and on {on_cpu} CPUs"));
             }
             if proc.is_alive() != proc.vmspace.is_some() {
-                return Err(format!("{} is {:?} and has {:?}", proc.pid, proc.state, proc.vmspace));
+                return Err(format!(
+                    "{} is {:?} and has {:?}",
+                    proc.pid, proc.state, proc.vmspace
+                ));
             }
         }
         Ok(())
@@ -312,7 +319,9 @@ impl Kern {
                 .sum();
             if named != file.references as usize {
                 let counted = file.references;
-                return Err(format!("{id:?} counts {counted} references and has {named}"));
+                return Err(format!(
+                    "{id:?} counts {counted} references and has {named}"
+                ));
             }
         }
         Ok(())
@@ -325,7 +334,10 @@ impl Kern {
                 let open = self.files.iter().filter(|f| f.references > 0);
                 open.filter(|f| f.kind == kind).count() as u32
             };
-            let ends = (count(FileKind::PipeRead(id)), count(FileKind::PipeWrite(id)));
+            let ends = (
+                count(FileKind::PipeRead(id)),
+                count(FileKind::PipeWrite(id)),
+            );
             if ends != (pipe.readers, pipe.writers) {
                 return Err(format!("{id:?} is {pipe:?} and has {ends:?} open ends"));
             }

@@ -6,7 +6,7 @@
 //!
 //! Absent on purpose: their own stacks and priorities; a round is one call.
 
-use machine::{CpuId, Hw, Mark};
+use machine::{CpuId, Mark};
 use vfs_sim::VfsVerbs;
 use vm::{KResult, Stop, VmVerbs};
 

@@ -142,12 +142,7 @@ pub fn read<C: KernCtx + ?Sized>(
 }
 
 /// Moves one contiguous piece out of the ring.
-fn take<C: KernCtx + ?Sized>(
-    ctx: &mut C,
-    cpu: CpuId,
-    pipe: PipeId,
-    uio: &mut Uio,
-) -> KResult<()> {
+fn take<C: KernCtx + ?Sized>(ctx: &mut C, cpu: CpuId, pipe: PipeId, uio: &mut Uio) -> KResult<()> {
     let size = ctx.kern().config.quotas.pipe_bytes;
     let Pipe { start, count, .. } = ctx.kern().pipes[pipe.0 as usize];
     let len = count.min(size - start).min(uio.resid);

@@ -2,17 +2,17 @@
 //!
 //! Source: FreeBSD `sys/sys/proc.h`, cut to one thread a process. A sleeping process sleeps inside
 //! the kernel: what it asked for is kept in `pending` and asked again after the wakeup, from the
-//! progress that the kernel's objects and `transfer` hold.
+//! progress that the kernel's objects and `moved` hold.
 //!
 //! Absent on purpose: terminals, users, priorities, threads.
 
 use machine::cpu::Regs;
 use machine::{CpuId, VirtAddr};
-use vm::{Channel, Uio, VmspaceId};
+use vm::{Channel, VmspaceId};
 
 use crate::elf::Abi;
 use crate::file::Descriptors;
-use crate::signal::{Signal, Signals};
+use crate::signal::{SigSet, Signal, Signals};
 
 /// A process's number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -105,9 +105,7 @@ pub struct Proc {
     pub signals: Signals,
     /// A system call that slept and is to be made again.
     pub pending: Option<Pending>,
-    /// How far its read or write has come.
-    pub transfer: Option<Uio>,
-    /// Bytes that earlier pieces of a readv or writev have moved.
+    /// Bytes that its pending read or write has moved.
     pub moved: u32,
     /// Start of the heap (break, brk).
     pub heap_start: VirtAddr,
@@ -117,6 +115,8 @@ pub struct Proc {
     pub sigcode: VirtAddr,
     /// Its parent traces it.
     pub traced: bool,
+    /// The mask to put back when a sigsuspend ends.
+    pub suspended: Option<SigSet>,
     /// A signal that its tracer lets pass.
     pub passed: Option<Signal>,
     /// How often in a row it faulted without executing anything.

@@ -97,9 +97,15 @@ fn idle<C: KernCtx + ?Sized>(ctx: &mut C, cpu: CpuId) -> KResult<Option<RunEnd>>
     if !alive {
         return Ok(Some(RunEnd::Exited));
     }
-    let elsewhere = ctx.kern().procs.iter().any(|p| matches!(p.state, State::Running(_)));
+    let elsewhere = ctx
+        .kern()
+        .procs
+        .iter()
+        .any(|p| matches!(p.state, State::Running(_)));
     if elsewhere {
-        return Ok(Some(RunEnd::Asleep("the others run on other CPUs".to_owned())));
+        return Ok(Some(RunEnd::Asleep(
+            "the others run on other CPUs".to_owned(),
+        )));
     }
     switch_to(ctx, cpu, Target::Idle);
     if ctx.disk_interrupt(cpu)? {
@@ -129,7 +135,8 @@ fn turn<C: KernCtx + ?Sized>(
     switch_to(ctx, cpu, Target::Proc(pid));
     let mut quantum = quantum.max(1);
     while quantum > 0 && left.instructions > 0 && left.traps > 0 && ctx.kern().stop.is_none() {
-        asleep(ctx, cpu, resume(ctx, cpu, pid))?;
+        let resumed = resume(ctx, cpu, pid);
+        asleep(ctx, cpu, resumed)?;
         if ctx.kern().running(cpu) != Some(pid) {
             return Ok(());
         }
@@ -147,7 +154,8 @@ fn turn<C: KernCtx + ?Sized>(
         ctx.step(cpu, Step::Exception);
         let result = trap::handle(ctx, cpu, pid, exit);
         asleep(ctx, cpu, result)?;
-        if ctx.kern().running(cpu) != Some(pid) {
+        let yielded = std::mem::take(&mut ctx.kern_mut().sched.yielded);
+        if yielded || ctx.kern().running(cpu) != Some(pid) {
             return Ok(());
         }
     }

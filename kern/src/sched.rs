@@ -27,6 +27,8 @@ pub struct Sched {
     /// Turns still to be taken before round robin goes on; the next one last. One that cannot be
     /// taken is passed over.
     pub script: Vec<Turn>,
+    /// The process on the CPU gives up the rest of its turn.
+    pub(crate) yielded: bool,
     /// Who had the last turn by round robin.
     last: u32,
     /// Turns taken.
@@ -55,7 +57,7 @@ impl Kern {
             }
         }
         let period = self.config.daemon_turns;
-        if period.is_some_and(|n| n > 0 && self.sched.turns % n == 0) {
+        if period.is_some_and(|n| n > 0 && self.sched.turns.is_multiple_of(n)) {
             Thread::ALL.iter().for_each(|t| self.sched.wake_thread(*t));
         }
         if !self.sched.due.is_empty() {

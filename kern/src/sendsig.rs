@@ -15,7 +15,7 @@ use crate::ctx::KernCtx;
 use crate::elf::Abi;
 use crate::exit;
 use crate::helper;
-use crate::proc::{ExitStatus, Pid, State};
+use crate::proc::{ExitStatus, Pid, Proc, State};
 use crate::signal::{Action, DefaultAction, Handler, SigSet, Signal};
 use crate::switch::leave;
 
@@ -43,6 +43,9 @@ pub fn deliver<C: KernCtx + ?Sized>(ctx: &mut C, cpu: CpuId, pid: Pid) -> KResul
         let proc = ctx.kern_mut().proc_mut(pid);
         let passed = proc.passed.take();
         let Some(signal) = passed.or_else(|| proc.signals.next()) else {
+            if let Some(mask) = proc.suspended.take_if(|_| proc.pending.is_none()) {
+                proc.signals.mask = mask;
+            }
             return Ok(());
         };
         proc.signals.pending.remove(signal);
@@ -115,6 +118,11 @@ fn catch<C: KernCtx + ?Sized>(
     }
 }
 
+/// The mask that is in force again when the handler has returned.
+fn mask_to_restore(proc: &Proc) -> SigSet {
+    proc.suspended.unwrap_or(proc.signals.mask)
+}
+
 /// What is blocked while the handler runs, and what happens to the handler.
 fn mask_for_handler<C: KernCtx + ?Sized>(ctx: &mut C, pid: Pid, signal: Signal, action: &Action) {
     let abi = ctx.kern().proc(pid).abi;
@@ -122,7 +130,11 @@ fn mask_for_handler<C: KernCtx + ?Sized>(ctx: &mut C, pid: Pid, signal: Signal, 
         Abi::FreeBsd => (0x10, 0x4),
         Abi::Linux => (0x4000_0000, 0x8000_0000),
     };
-    let signals = &mut ctx.kern_mut().proc_mut(pid).signals;
+    let proc = ctx.kern_mut().proc_mut(pid);
+    if let Some(mask) = proc.suspended.take() {
+        proc.signals.mask = mask;
+    }
+    let signals = &mut proc.signals;
     signals.mask.0 |= action.mask.0;
     if action.flags & nodefer == 0 {
         signals.mask.insert(signal);
@@ -149,7 +161,7 @@ fn freebsd_frame<C: KernCtx + ?Sized>(
     frame[0] = u32::from(signal.0);
     frame[6] = signals.fault;
     let context = &mut frame[UCONTEXT_OFFSET as usize / 4..];
-    let mask = signals.mask.bits(Abi::FreeBsd);
+    let mask = mask_to_restore(ctx.kern().proc(pid)).bits(Abi::FreeBsd);
     (context[0], context[1]) = (mask as u32, (mask >> 32) as u32);
     context[4..20].copy_from_slice(&regs.r);
     context[20] = regs.cpsr();
@@ -176,16 +188,20 @@ fn linux_frame<C: KernCtx + ?Sized>(
     let mut regs = *ctx.user_regs_mut(cpu);
     let signals = ctx.kern().proc(pid).signals;
     let number = signal.number(Abi::Linux);
-    let info_bytes = if action.flags & SIGINFO != 0 { LINUX_INFO_BYTES } else { 0 };
+    let info_bytes = if action.flags & SIGINFO != 0 {
+        LINUX_INFO_BYTES
+    } else {
+        0
+    };
     let sp = regs.r[13].wrapping_sub(info_bytes + LINUX_CONTEXT_BYTES) & !7;
     let context = sp + info_bytes;
     let mut words = [0; LINUX_CONTEXT_WORDS];
     words[0] = 0x5ac3_c35a;
-    words[7] = signals.mask.bits(Abi::Linux) as u32;
     words[LINUX_R0..LINUX_R0 + 16].copy_from_slice(&regs.r);
     words[LINUX_R0 + 16] = regs.cpsr();
     words[LINUX_R0 + 17] = signals.fault;
-    let mask = signals.mask.bits(Abi::Linux);
+    let mask = mask_to_restore(ctx.kern().proc(pid)).bits(Abi::Linux);
+    words[7] = mask as u32;
     (words[LINUX_MASK], words[LINUX_MASK + 1]) = (mask as u32, (mask >> 32) as u32);
     if info_bytes > 0 {
         let info = [number, 0, 0, signals.fault];
@@ -216,7 +232,14 @@ pub fn freebsd_return<C: KernCtx + ?Sized>(
 ) -> KResult<()> {
     let words = load(ctx, cpu, context, 21)?;
     let mask = u64::from(words[0]) | u64::from(words[1]) << 32;
-    restore(ctx, cpu, pid, &words[4..20], words[20], SigSet::from_bits(Abi::FreeBsd, mask))
+    restore(
+        ctx,
+        cpu,
+        pid,
+        &words[4..20],
+        words[20],
+        SigSet::from_bits(Abi::FreeBsd, mask),
+    )
 }
 
 /// sigreturn and rt_sigreturn of Linux: the frame is at the stack pointer.
@@ -230,11 +253,22 @@ pub fn linux_return<C: KernCtx + ?Sized>(
     siginfo: bool,
 ) -> KResult<()> {
     let sp = VirtAddr(ctx.user_regs_mut(cpu).r[13]);
-    let context = if siginfo { sp.add(LINUX_INFO_BYTES) } else { sp };
+    let context = if siginfo {
+        sp.add(LINUX_INFO_BYTES)
+    } else {
+        sp
+    };
     let words = load(ctx, cpu, context, LINUX_MASK + 2)?;
     let mask = u64::from(words[LINUX_MASK]) | u64::from(words[LINUX_MASK + 1]) << 32;
     let mask = SigSet::from_bits(Abi::Linux, mask);
-    restore(ctx, cpu, pid, &words[LINUX_R0..LINUX_R0 + 16], words[LINUX_R0 + 16], mask)
+    restore(
+        ctx,
+        cpu,
+        pid,
+        &words[LINUX_R0..LINUX_R0 + 16],
+        words[LINUX_R0 + 16],
+        mask,
+    )
 }
 
 fn load<C: KernCtx + ?Sized>(

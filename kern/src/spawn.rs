@@ -95,13 +95,13 @@ fn create<C: KernCtx + ?Sized>(ctx: &mut C, cpu: CpuId, path: &str) -> Result<Pi
         cwd: "/".to_owned(),
         signals: Signals::default(),
         pending: None,
-        transfer: None,
         moved: 0,
         heap_start: VirtAddr(0),
         heap_end: VirtAddr(0),
         sigcode: VirtAddr(0),
         traced: false,
         passed: None,
+        suspended: None,
         faults: 0,
     };
     ctx.kern_mut().procs.push(proc);

@@ -38,12 +38,7 @@ pub fn poke<C: KernCtx + ?Sized>(
 ///
 /// # Errors
 /// As [`poke`].
-pub fn peek<C: KernCtx + ?Sized>(
-    ctx: &mut C,
-    cpu: CpuId,
-    pid: Pid,
-    va: VirtAddr,
-) -> KResult<u32> {
+pub fn peek<C: KernCtx + ?Sized>(ctx: &mut C, cpu: CpuId, pid: Pid, va: VirtAddr) -> KResult<u32> {
     with_word(ctx, cpu, pid, va, Access::Load, |ctx, kva| {
         ctx.kernel_will(cpu, KernelUse::Read, kva, 4);
         let result = ctx.kernel_load(cpu, kva, Width::Word);
@@ -60,10 +55,14 @@ fn with_word<C: KernCtx + ?Sized, T>(
     access: Access,
     work: impl FnOnce(&mut C, VirtAddr) -> KResult<T>,
 ) -> KResult<T> {
-    if va.0 % 4 != 0 {
+    if !va.0.is_multiple_of(4) {
         return Err(Errno::EINVAL.into());
     }
-    let space = ctx.kern().find(pid).and_then(|p| p.vmspace).ok_or(Errno::ESRCH)?;
+    let space = ctx
+        .kern()
+        .find(pid)
+        .and_then(|p| p.vmspace)
+        .ok_or(Errno::ESRCH)?;
     ctx.charge(cpu, "proc_rwmem");
     let frame = ctx.vm_fault_hold(cpu, space, va, access)?;
     let result = match ctx.sf_buf_alloc(cpu, frame) {

@@ -19,12 +19,7 @@ use crate::syscall;
 ///
 /// # Errors
 /// `Wait`, `Panic`.
-pub fn handle<C: KernCtx + ?Sized>(
-    ctx: &mut C,
-    cpu: CpuId,
-    pid: Pid,
-    exit: Exit,
-) -> KResult<()> {
+pub fn handle<C: KernCtx + ?Sized>(ctx: &mut C, cpu: CpuId, pid: Pid, exit: Exit) -> KResult<()> {
     match exit {
         Exit::Svc { comment } => return syscall::enter(ctx, cpu, pid, comment),
         Exit::PrefetchAbort(abort) | Exit::DataAbort(abort) => {
@@ -44,13 +39,7 @@ pub fn handle<C: KernCtx + ?Sized>(
     Ok(())
 }
 
-fn fault<C: KernCtx + ?Sized>(
-    ctx: &mut C,
-    cpu: CpuId,
-    pid: Pid,
-    abort: Abort,
-) -> KResult<()> {
-    ctx.charge(cpu, "trap_abort");
+fn fault<C: KernCtx + ?Sized>(ctx: &mut C, cpu: CpuId, pid: Pid, abort: Abort) -> KResult<()> {
     let proc = ctx.kern_mut().proc_mut(pid);
     proc.faults += 1;
     if proc.faults > SAME_FAULTS_MAX {
@@ -67,7 +56,10 @@ fn fault<C: KernCtx + ?Sized>(
         (_, Errno::ENOMEM) => Signal::KILL,
         _ => Signal::SEGV,
     };
-    let what = format!("{:?} of {}: {:?}, {errno:?}", abort.access, abort.va, abort.fault);
+    let what = format!(
+        "{:?} of {}: {:?}, {errno:?}",
+        abort.access, abort.va, abort.fault
+    );
     raise(ctx, cpu, pid, signal, Some(abort), &what);
     Ok(())
 }

@@ -7,8 +7,8 @@
 //! Source: FreeBSD `sys/arm/arm/trap.c` and `syscall.c`, Linux `arch/arm/kernel/entry-common.S`;
 //! `guest-and-crates.md` 6.
 //!
-//! A call that must sleep unwinds; registers are untouched, so it is made again by [`again`] with
-//! what `Proc::transfer` remembers. A signal ends it early: [`interrupt`].
+//! A call that must sleep unwinds; registers are untouched, so it is made again by [`again`] from
+//! what `Proc::moved` says. A signal ends it early: [`interrupt`].
 
 pub mod files;
 mod freebsd;
@@ -98,14 +98,8 @@ pub(crate) type Service<C> = fn(&mut C, &Call) -> KResult<Outcome>;
 ///
 /// # Errors
 /// `Wait`, `Panic`.
-pub fn enter<C: KernCtx + ?Sized>(
-    ctx: &mut C,
-    cpu: CpuId,
-    pid: Pid,
-    comment: u32,
-) -> KResult<()> {
+pub fn enter<C: KernCtx + ?Sized>(ctx: &mut C, cpu: CpuId, pid: Pid, comment: u32) -> KResult<()> {
     let proc = ctx.kern_mut().proc_mut(pid);
-    proc.transfer = None;
     proc.moved = 0;
     ctx.charge(cpu, "syscall");
     again(ctx, cpu, pid, Pending { comment })
@@ -144,7 +138,10 @@ pub fn again<C: KernCtx + ?Sized>(
 }
 
 fn unknown<C: KernCtx + ?Sized>(ctx: &mut C, call: &Call) {
-    let text = format!("{}: {:?} system call {} does not exist", call.pid, call.abi, call.number);
+    let text = format!(
+        "{}: {:?} system call {} does not exist",
+        call.pid, call.abi, call.number
+    );
     if !ctx.kern().messages.contains(&text) {
         ctx.kern_mut().message(text);
     }
@@ -189,7 +186,6 @@ fn finish<C: KernCtx + ?Sized>(ctx: &mut C, call: &Call, result: Result<Outcome,
     }
     let proc = ctx.kern_mut().proc_mut(call.pid);
     proc.pending = None;
-    proc.transfer = None;
     let regs = ctx.user_regs_mut(call.cpu);
     match (result, call.abi) {
         (Ok(Outcome::Set), _) => {}
@@ -223,15 +219,16 @@ pub fn interrupt<C: KernCtx + ?Sized>(
     };
     let action = proc.signals.action(signal);
     let caught = matches!(action.handler, Handler::Catch(_)) && !proc.traced;
-    let moved = transfer::moved_so_far(proc);
-    if moved > 0 {
+    let moved = proc.moved;
+    if proc.suspended.is_some() {
+        finish(ctx, &call, Err(Errno::EINTR));
+    } else if moved > 0 {
         finish(ctx, &call, Ok(moved.into()));
     } else if caught && action.flags & restart_flag == 0 {
         finish(ctx, &call, Err(Errno::EINTR));
     } else {
         let proc = ctx.kern_mut().proc_mut(pid);
         proc.pending = None;
-        proc.transfer = None;
         let regs = ctx.user_regs_mut(cpu);
         regs.r[15] = regs.r[15].wrapping_sub(if regs.t { 2 } else { 4 });
     }

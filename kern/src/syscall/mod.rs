@@ -13,6 +13,7 @@
 pub mod files;
 mod freebsd;
 mod linux;
+mod linux_misc;
 pub mod memory;
 pub mod names;
 pub mod process;
@@ -79,6 +80,11 @@ impl Call {
         let at = VirtAddr(self.sp.wrapping_add(4 * (n - in_registers)));
         ctx.copyin_bytes(self.cpu, at, &mut word)?;
         Ok(u32::from_le_bytes(word))
+    }
+
+    /// The same call with another argument in a register.
+    pub(crate) fn set_arg(&mut self, n: usize, word: u32) {
+        self.registers[n] = word;
     }
 
     /// Two argument words from `n` on as one number.

@@ -45,6 +45,7 @@ pub fn fork<C: KernCtx + ?Sized>(
     child.signals.pending = SigSet::default();
     child.pending = None;
     child.traced = false;
+    child.store_pid = None;
     child.passed = None;
     child.suspended = None;
     ctx.kern_mut().procs.push(child);

@@ -113,6 +113,8 @@ pub struct Proc {
     pub heap_end: VirtAddr,
     /// Where sigcode was copied.
     pub sigcode: VirtAddr,
+    /// Where its first turn stores its number (clone's CHILD_SETTID).
+    pub store_pid: Option<VirtAddr>,
     /// Its parent traces it.
     pub traced: bool,
     /// The mask to put back when a sigsuspend ends.

@@ -8,7 +8,7 @@
 
 use machine::{CpuId, Exit, Mark, Step};
 use vfs_sim::VfsVerbs;
-use vm::{KResult, Stop};
+use vm::{KResult, Stop, VmVerbs};
 
 use crate::ctx::KernCtx;
 use crate::kthread::{Thread, run_thread};
@@ -164,6 +164,12 @@ fn turn<C: KernCtx + ?Sized>(
 
 /// Finishes a system call that slept and delivers signals.
 fn resume<C: KernCtx + ?Sized>(ctx: &mut C, cpu: CpuId, pid: Pid) -> KResult<()> {
+    if let Some(at) = ctx.kern().proc(pid).store_pid {
+        match ctx.copyout_bytes(cpu, &pid.0.to_le_bytes(), at) {
+            Ok(()) | Err(Stop::Errno(_)) => ctx.kern_mut().proc_mut(pid).store_pid = None,
+            Err(stop) => return Err(stop),
+        }
+    }
     if let Some(pending) = ctx.kern().proc(pid).pending {
         let interrupting = {
             let proc = ctx.kern().proc(pid);

@@ -99,6 +99,7 @@ fn create<C: KernCtx + ?Sized>(ctx: &mut C, cpu: CpuId, path: &str) -> Result<Pi
         heap_start: VirtAddr(0),
         heap_end: VirtAddr(0),
         sigcode: VirtAddr(0),
+        store_pid: None,
         traced: false,
         passed: None,
         suspended: None,

@@ -31,13 +31,19 @@ pub(crate) fn fork_call<C: KernCtx + ?Sized>(ctx: &mut C, call: &Call) -> KResul
 /// Linux's clone(2), as far as it is a fork: a new process with memory of its own.
 pub(crate) fn clone_call<C: KernCtx + ?Sized>(ctx: &mut C, call: &Call) -> KResult<Outcome> {
     const THREAD: u32 = 0x1_0000;
+    const CHILD_SETTID: u32 = 0x0100_0000;
     ctx.charge(call.cpu, "fork");
     let (flags, stack) = (call.arg(ctx, 0)?, call.arg(ctx, 1)?);
     if flags & THREAD != 0 {
         return Err(Errno::EINVAL.into());
     }
     let stack = (stack != 0).then_some(VirtAddr(stack));
-    Ok(fork::fork(ctx, call.cpu, call.pid, stack)?.0.into())
+    let tid = VirtAddr(call.arg(ctx, 4)?);
+    let child = fork::fork(ctx, call.cpu, call.pid, stack)?;
+    if flags & CHILD_SETTID != 0 {
+        ctx.kern_mut().proc_mut(child).store_pid = Some(tid);
+    }
+    Ok(child.0.into())
 }
 
 /// wait4(2): process, where the status goes, options.

@@ -49,6 +49,21 @@ impl KernConfig {
     }
 }
 
+impl KernConfig {
+    /// The usual kernel for a machine: pipes lie behind the copy windows, which share a megabyte of
+    /// the kernel's map with nothing else. Under flat tables, whose kernel map is a few pages, there
+    /// are no pipes.
+    pub fn for_layout(layout: &pmap::Layout) -> Self {
+        const APART: u32 = 64 << 10;
+        let mut config = Self::new(layout.scratch[0].add(APART));
+        if layout.tables.2 == 0 {
+            config.quotas.pipes = 0;
+            config.quotas.pipe_bytes = layout.page;
+        }
+        config
+    }
+}
+
 /// A process that ended and had no parent to tell.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Ended {

@@ -1,6 +1,6 @@
 //! The context switch: registers, the thread word, and the pmap's part.
 //!
-//! Source: FreeBSD `sys/arm/arm/swtch.S` (cpu_switch, cpu_throw), `vm_machdep.c`. What happens to
+//! Source: FreeBSD `sys/kern/kern_synch.c` (mi_switch), `sys/arm/arm/swtch.S` (cpu_throw), `vm_machdep.c`. What happens to
 //! caches and TLB is the pmap's verb; here is who runs.
 
 use machine::cpu::Regs;
@@ -32,7 +32,7 @@ pub fn switch_to<C: KernCtx + ?Sized>(ctx: &mut C, cpu: CpuId, to: Target) {
         return;
     }
     save(ctx, cpu);
-    ctx.charge(cpu, "cpu_switch");
+    ctx.charge(cpu, "mi_switch");
     match to {
         Target::Proc(pid) => enter(ctx, cpu, pid),
         Target::Thread(_) | Target::Idle => ctx.vmspace_switch(cpu, None),

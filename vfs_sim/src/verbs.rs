@@ -6,10 +6,11 @@
 //! permissions.
 
 use machine::{CpuId, Frame, VirtAddr};
-use vm::{KResult, ObjectId, Uio, VnodeId};
+use vm::{KResult, ObjectId, Uio, VnodeId, operation};
 
 use crate::ctx::VfsCtx;
 use crate::types::{BufId, ExecPage, Intent, IoFlags, Sequential};
+use crate::{bio, disk, ffs, namei, pager, sync, vmio};
 
 /// The file layer's interface. Every verb names its CPU.
 pub trait VfsVerbs: VfsCtx {
@@ -18,7 +19,9 @@ pub trait VfsVerbs: VfsCtx {
     /// # Errors
     /// `EEXIST`, `ENOENT`, `ENOTDIR`, `ENOSPC`, `ENAMETOOLONG`; `Wait`.
     fn vfs_create(&mut self, cpu: CpuId, path: &str) -> KResult<VnodeId> {
-        todo!("{cpu} {path}")
+        operation(self, cpu, "vfs_create", |c| {
+            namei::create(c, cpu, path, false)
+        })
     }
 
     /// Creates a directory; its parent must exist.
@@ -26,7 +29,9 @@ pub trait VfsVerbs: VfsCtx {
     /// # Errors
     /// As [`VfsVerbs::vfs_create`].
     fn vfs_mkdir(&mut self, cpu: CpuId, path: &str) -> KResult<VnodeId> {
-        todo!("{cpu} {path}")
+        operation(self, cpu, "vfs_mkdir", |c| {
+            namei::create(c, cpu, path, true)
+        })
     }
 
     /// Takes a name away; the file goes with its last opener and mapping.
@@ -34,7 +39,7 @@ pub trait VfsVerbs: VfsCtx {
     /// # Errors
     /// `ENOENT`, `EISDIR`, `ENOTEMPTY`; `Wait`.
     fn vfs_unlink(&mut self, cpu: CpuId, path: &str) -> KResult<()> {
-        todo!("{cpu} {path}")
+        operation(self, cpu, "vfs_unlink", |c| namei::unlink(c, cpu, path))
     }
 
     /// One more user of a file; gives it an object (vnode_create_vobject).
@@ -42,12 +47,12 @@ pub trait VfsVerbs: VfsCtx {
     /// # Errors
     /// `EISDIR`; `ENOMEM`.
     fn vnode_open(&mut self, cpu: CpuId, vnode: VnodeId) -> KResult<ObjectId> {
-        todo!("{cpu} {vnode:?}")
+        namei::open(self, cpu, vnode)
     }
 
     /// One user less.
     fn vnode_close(&mut self, cpu: CpuId, vnode: VnodeId) {
-        todo!("{cpu} {vnode:?}")
+        namei::close(self, cpu, vnode);
     }
 
     /// read(2) below the descriptor: heuristic, then [`VfsVerbs::ffs_read`]. Moves as much as there
@@ -63,7 +68,11 @@ pub trait VfsVerbs: VfsCtx {
         flags: IoFlags,
         sequential: &mut Sequential,
     ) -> KResult<()> {
-        todo!("{cpu} {vnode:?} {uio:?} {flags:?} {sequential:?}")
+        self.charge(cpu, "vn_read");
+        let seqcount = sequential.update(uio);
+        let result = ffs::read(self, cpu, vnode, uio, flags, seqcount);
+        sequential.ended(uio);
+        result
     }
 
     /// write(2) below the descriptor.
@@ -78,7 +87,11 @@ pub trait VfsVerbs: VfsCtx {
         flags: IoFlags,
         sequential: &mut Sequential,
     ) -> KResult<()> {
-        todo!("{cpu} {vnode:?} {uio:?} {flags:?} {sequential:?}")
+        self.charge(cpu, "vn_write");
+        let seqcount = sequential.update(uio);
+        let result = ffs::write(self, cpu, vnode, uio, flags, seqcount);
+        sequential.ended(uio);
+        result
     }
 
     /// Reads a file through the buffer cache.
@@ -93,7 +106,7 @@ pub trait VfsVerbs: VfsCtx {
         flags: IoFlags,
         seqcount: u32,
     ) -> KResult<()> {
-        todo!("{cpu} {vnode:?} {uio:?} {flags:?} {seqcount}")
+        ffs::read(self, cpu, vnode, uio, flags, seqcount)
     }
 
     /// Writes a file through the buffer cache.
@@ -108,7 +121,7 @@ pub trait VfsVerbs: VfsCtx {
         flags: IoFlags,
         seqcount: u32,
     ) -> KResult<()> {
-        todo!("{cpu} {vnode:?} {uio:?} {flags:?} {seqcount}")
+        ffs::write(self, cpu, vnode, uio, flags, seqcount)
     }
 
     /// Sets a file's length; what is cut off is gone from buffers, pages and disk.
@@ -116,7 +129,7 @@ pub trait VfsVerbs: VfsCtx {
     /// # Errors
     /// `EISDIR`, `EFBIG`, `ENOSPC`; `Wait`.
     fn ffs_truncate(&mut self, cpu: CpuId, vnode: VnodeId, size: u32) -> KResult<()> {
-        todo!("{cpu} {vnode:?} {size}")
+        ffs::truncate(self, cpu, vnode, size)
     }
 
     /// Writes a file's dirty pages and buffers and waits for them (fsync(2)).
@@ -124,7 +137,7 @@ pub trait VfsVerbs: VfsCtx {
     /// # Errors
     /// `EIO`; `Wait`.
     fn ffs_fsync(&mut self, cpu: CpuId, vnode: VnodeId) -> KResult<()> {
-        todo!("{cpu} {vnode:?}")
+        sync::file(self, cpu, vnode)
     }
 
     /// One round of the syncer: starts the write of everything dirty, metadata too.
@@ -132,7 +145,7 @@ pub trait VfsVerbs: VfsCtx {
     /// # Errors
     /// `Panic`. A busy buffer is passed over.
     fn vfs_sync(&mut self, cpu: CpuId) -> KResult<()> {
-        todo!("{cpu}")
+        sync::all(self, cpu)
     }
 
     /// One round of bufdaemon: starts writes until at most `dirty_max` dirty buffers are left.
@@ -140,7 +153,7 @@ pub trait VfsVerbs: VfsCtx {
     /// # Errors
     /// As [`VfsVerbs::vfs_sync`].
     fn buf_daemon(&mut self, cpu: CpuId, dirty_max: u32) -> KResult<()> {
-        todo!("{cpu} {dirty_max}")
+        sync::daemon(self, cpu, dirty_max)
     }
 
     /// The buffer of a file's block, locked, mapped and as large as `size`; its contents may be
@@ -156,7 +169,7 @@ pub trait VfsVerbs: VfsCtx {
         size: u32,
         intent: Intent,
     ) -> KResult<BufId> {
-        todo!("{cpu} {vnode:?} {block} {size} {intent:?}")
+        bio::getblk(self, cpu, vnode, block, size, intent)
     }
 
     /// getblk, and the block read in if it is not valid.
@@ -171,7 +184,7 @@ pub trait VfsVerbs: VfsCtx {
         size: u32,
         intent: Intent,
     ) -> KResult<BufId> {
-        todo!("{cpu} {vnode:?} {block} {size} {intent:?}")
+        bio::bread(self, cpu, vnode, block, size, intent)
     }
 
     /// Writes a buffer and waits; it is released.
@@ -179,7 +192,7 @@ pub trait VfsVerbs: VfsCtx {
     /// # Errors
     /// `Wait` when the write is under way: it needs no second call; `EIO`.
     fn bwrite(&mut self, cpu: CpuId, buf: BufId) -> KResult<()> {
-        todo!("{cpu} {buf:?}")
+        bio::bwrite(self, cpu, buf)
     }
 
     /// Starts writing a buffer; the end of the transfer releases it.
@@ -187,23 +200,23 @@ pub trait VfsVerbs: VfsCtx {
     /// # Errors
     /// `Panic`.
     fn bawrite(&mut self, cpu: CpuId, buf: BufId) -> KResult<()> {
-        todo!("{cpu} {buf:?}")
+        bio::bawrite(self, cpu, buf)
     }
 
     /// Marks a buffer to be written later and releases it.
     fn bdwrite(&mut self, cpu: CpuId, buf: BufId) {
-        todo!("{cpu} {buf:?}")
+        bio::bdwrite(self, cpu, buf);
     }
 
     /// Releases a buffer that stays cached and mapped.
     fn bqrelse(&mut self, cpu: CpuId, buf: BufId) {
-        todo!("{cpu} {buf:?}")
+        bio::bqrelse(self, cpu, buf);
     }
 
     /// Releases a buffer; with INVAL, RELBUF or NOCACHE set it is unmapped and its pages go back to
     /// the object.
     fn brelse(&mut self, cpu: CpuId, buf: BufId) {
-        todo!("{cpu} {buf:?}")
+        bio::brelse(self, cpu, buf);
     }
 
     /// Zeroes a buffer's invalid parts and makes it valid (vfs_bio_clrbuf).
@@ -211,13 +224,13 @@ pub trait VfsVerbs: VfsCtx {
     /// # Errors
     /// `Panic`.
     fn clrbuf(&mut self, cpu: CpuId, buf: BufId) -> KResult<()> {
-        todo!("{cpu} {buf:?}")
+        vmio::clrbuf(self, cpu, buf)
     }
 
     /// Recycles every clean buffer of a file (or of all), as getnewbuf does under pressure: their
     /// mappings go. Returns how many.
     fn buf_recycle(&mut self, cpu: CpuId, vnode: Option<VnodeId>) -> u32 {
-        todo!("{cpu} {vnode:?}")
+        bio::recycle_all(self, cpu, vnode)
     }
 
     /// Completes the oldest disk request; false when there is none.
@@ -225,7 +238,7 @@ pub trait VfsVerbs: VfsCtx {
     /// # Errors
     /// `Panic`.
     fn disk_interrupt(&mut self, cpu: CpuId) -> KResult<bool> {
-        todo!("{cpu}")
+        disk::interrupt(self, cpu)
     }
 
     /// [`vm::Pager::pager_haspage`] for a vnode's object.
@@ -235,7 +248,8 @@ pub trait VfsVerbs: VfsCtx {
         object: ObjectId,
         pindex: u32,
     ) -> Option<(u32, u32)> {
-        todo!("{cpu} {object:?} {pindex}")
+        self.charge(cpu, "vnode_pager_haspage");
+        pager::haspage(self, object, pindex)
     }
 
     /// [`vm::Pager::pager_getpages`] for a vnode's object.
@@ -249,7 +263,7 @@ pub trait VfsVerbs: VfsCtx {
         pindex: u32,
         count: u32,
     ) -> KResult<()> {
-        todo!("{cpu} {object:?} {pindex} {count}")
+        pager::getpages(self, cpu, object, pindex, count)
     }
 
     /// [`vm::Pager::pager_putpages`] for a vnode's object.
@@ -264,12 +278,12 @@ pub trait VfsVerbs: VfsCtx {
         count: u32,
         sync: bool,
     ) -> KResult<()> {
-        todo!("{cpu} {object:?} {pindex} {count} {sync}")
+        pager::putpages(self, cpu, object, pindex, count, sync)
     }
 
     /// [`vm::Pager::pager_unreferenced`] for a vnode's object.
     fn vnode_pager_unreferenced(&mut self, cpu: CpuId, object: ObjectId) {
-        todo!("{cpu} {object:?}")
+        namei::unreferenced(self, cpu, object);
     }
 
     /// Maps a page at a short-lived kernel address.
@@ -277,12 +291,12 @@ pub trait VfsVerbs: VfsCtx {
     /// # Errors
     /// `ENOMEM` when all are in use.
     fn sf_buf_alloc(&mut self, cpu: CpuId, frame: Frame) -> KResult<VirtAddr> {
-        todo!("{cpu} {frame}")
+        pager::sf_buf_alloc(self, cpu, frame)
     }
 
     /// Unmaps it, at once.
     fn sf_buf_free(&mut self, cpu: CpuId, va: VirtAddr) {
-        todo!("{cpu} {va}")
+        pager::sf_buf_free(self, cpu, va);
     }
 
     /// Brings a file's first page in through the pager and maps it for exec to look at.
@@ -290,12 +304,12 @@ pub trait VfsVerbs: VfsCtx {
     /// # Errors
     /// `ENOEXEC` for an empty file, `EIO`; `Wait`.
     fn exec_map_first_page(&mut self, cpu: CpuId, vnode: VnodeId) -> KResult<ExecPage> {
-        todo!("{cpu} {vnode:?}")
+        pager::map_first_page(self, cpu, vnode)
     }
 
     /// Ends it.
     fn exec_unmap_first_page(&mut self, cpu: CpuId, page: ExecPage) {
-        todo!("{cpu} {page:?}")
+        pager::unmap_first_page(self, cpu, page);
     }
 }
 

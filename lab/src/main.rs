@@ -1,2 +1,7 @@
 //! The command `pmaplab`.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    lab::command::main()
+}

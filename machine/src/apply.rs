@@ -36,6 +36,7 @@ impl Machine {
             Step::FlatPte { space, page, raw } => {
                 let index = self.flat_index(space, page).expect("a page of the space");
                 self.flat[index] = raw;
+                obs.flat_stored(Some(index), raw);
             }
             Step::DmaIn { .. } | Step::DmaOut { .. } => self.apply_dma(step, obs),
             Step::EvictData(_)

@@ -212,8 +212,15 @@ pub trait Observer {
     fn dma_out(&mut self, _machine: &Machine, _pa: PhysAddr, _bytes: &[u8]) {}
     /// A table walk ended with this entry.
     fn walked(&mut self, _machine: &Machine, _cpu: CpuId, _va: VirtAddr, _entry: &TlbEntry) {}
+    /// An entry of a flat table was stored, at this index of all tables.
+    fn flat_stored(&mut self, _index: Option<usize>, _raw: u32) {}
     /// A micro-step was applied.
     fn stepped(&mut self, _cpu: CpuId, _step: &Step) {}
+    /// Whether a data line's dirty bytes are the last that were stored: asked by an adversary that wants
+    /// the worst order. Who watches nothing says yes.
+    fn holds_newest(&self, _machine: &Machine, _cpu: CpuId, _slot: u32) -> bool {
+        true
+    }
     /// A kernel's mark.
     fn mark(&mut self, _cpu: CpuId, _mark: &Mark) {}
 }

@@ -6,9 +6,12 @@ use crate::guest::{CODE, DATA, Ending, Guest, PAGE_BYTES};
 use crate::random::Random;
 use machine::cpu::{Arch, Regs};
 
-/// What the code page holds elsewhere: SVC in either state, so that a translator that reads ahead
-/// soon stops.
-const FILL: u8 = 0xdf;
+/// What the code page holds elsewhere: SVC of the state it starts in, so that a translator that
+/// reads ahead soon stops.
+fn fill(thumb: bool) -> Vec<u8> {
+    let svc: u32 = if thumb { 0xdf00_df00 } else { 0xef00_0000 };
+    svc.to_le_bytes().repeat(PAGE_BYTES as usize / 4)
+}
 
 /// A state and how many instructions to execute from it.
 pub struct Case {
@@ -168,7 +171,7 @@ impl Source {
         }
         Guest {
             regs,
-            code: vec![0; PAGE_BYTES as usize],
+            code: fill(regs.t),
             data: self.data.clone(),
         }
     }

@@ -50,7 +50,8 @@ fn same(ours: &Guest, theirs: &Guest) -> bool {
     a.r == b.r && a.cpsr() == b.cpsr() && ours.data == theirs.data
 }
 
-/// The listed reasons, for single instructions; a sequence has none.
+/// The listed reasons, for single instructions. A sequence has one only if it loaded from code that
+/// was drawn after it, and so takes another course than when it was found.
 fn reason(case: &Case, arch: Arch, ours: Ending, theirs: Ending) -> Option<&'static str> {
     let thumb = case.guest.regs.t;
     if case.guest.misaligns(arch, case.count) {

@@ -15,13 +15,16 @@ struct Row {
 
 /// Counts by architecture and class.
 #[derive(Default)]
-pub struct Table(BTreeMap<(&'static str, &'static str), Row>);
+pub struct Table {
+    rows: BTreeMap<(&'static str, &'static str), Row>,
+    again: u64,
+}
 
 impl Table {
     /// Counts one case.
     pub fn add(&mut self, arch: Arch, class: &'static str, verdict: &Verdict) {
         let arch = if arch == Arch::V5te { "v5te" } else { "v6k" };
-        let row = self.0.entry((arch, class)).or_default();
+        let row = self.rows.entry((arch, class)).or_default();
         row.cases += 1;
         match verdict {
             Verdict::Equal => row.equal += 1,
@@ -30,9 +33,14 @@ impl Table {
         }
     }
 
+    /// Counts one difference for which a new reference was asked.
+    pub fn again(&mut self) {
+        self.again += 1;
+    }
+
     /// Differences without a reason.
     pub fn unexplained(&self) -> u64 {
-        self.0.values().map(|row| row.unexplained).sum()
+        self.rows.values().map(|row| row.unexplained).sum()
     }
 }
 
@@ -44,7 +52,7 @@ impl fmt::Display for Table {
             "", "class", "cases", "equal", "bugs"
         )?;
         let mut total = Row::default();
-        for ((arch, class), row) in &self.0 {
+        for ((arch, class), row) in &self.rows {
             let (cases, equal, bugs) = (row.cases, row.equal, row.unexplained);
             writeln!(f, "{arch:5} {class:25} {cases:8} {equal:8} {bugs:8}")?;
             for (reason, count) in &row.reasons {
@@ -63,6 +71,10 @@ impl fmt::Display for Table {
         for (reason, count) in &total.reasons {
             writeln!(f, "{:32}{count:8} {reason}", "")?;
         }
-        Ok(())
+        writeln!(
+            f,
+            "{:32}{:8} asked again of a new unicorn instance",
+            "", self.again
+        )
     }
 }

@@ -8,6 +8,7 @@ mod ask;
 pub mod ctx;
 pub mod hook;
 pub mod layout;
+mod lock;
 pub mod plan;
 pub mod policy;
 mod pv;

@@ -101,6 +101,8 @@ pub struct Pmap {
     pub(crate) tables_next: PhysAddr,
     pub(crate) flat: bool,
     pub(crate) flat_spaces: u32,
+    /// Who holds the pmap lock, and how many times.
+    pub(crate) lock: Option<(machine::CpuId, u32)>,
     pub(crate) scratch_mappings: Vec<crate::hook::Mapping>,
     pub(crate) scratch_plan: crate::plan::Plan,
 }
@@ -131,6 +133,7 @@ impl Pmap {
             tables_next: layout.tables.1,
             flat: flat_spaces > 0,
             flat_spaces,
+            lock: None,
             scratch_mappings: Vec::new(),
             scratch_plan: crate::plan::Plan::default(),
             layout,
@@ -230,6 +233,10 @@ impl Pmap {
                 hash = mix(hash, place | u64::from(d.used));
             }
         }
+        let lock = self
+            .lock
+            .map_or(0, |(cpu, depth)| u64::from(cpu.0) << 32 | u64::from(depth));
+        hash = mix(hash, lock);
         for cpu in &self.cpus {
             let id = |s: Option<SpaceId>| s.map_or(u64::from(NONE), |s| u64::from(s.0));
             hash = mix(hash, id(cpu.current) << 32 | id(cpu.live));

@@ -86,8 +86,14 @@ impl<B: Bus> Core<'_, B> {
         if target & 3 != 0 && !self.regs.t {
             return self.refuse(Why::PcTarget);
         }
+        self.jump(target & !1)
+    }
+
+    /// Goes on at `target`, which is aligned for the state.
+    #[inline(always)]
+    pub(super) fn jump(&mut self, target: u32) -> Outcome {
         self.bus.stall(BRANCH_STALL);
-        Ok(Flow::Jump(target & !1))
+        Ok(Flow::Jump(target))
     }
 
     /// Goes on at `target` in the state that its bit 0 chooses.

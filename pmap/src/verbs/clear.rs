@@ -1,10 +1,11 @@
 //! Taking rights and marks away: `pmap_protect`, `pmap_clearbit` and its callers, `pmap_fault_fixup`.
 
-use machine::{Access, CpuId, Frame, Mark, VirtAddr};
+use machine::{Access, CpuId, Frame, VirtAddr};
 
 use crate::ask::{About, ask, find, mapping, store_entry};
 use crate::ctx::PmapCtx;
 use crate::hook::{Hook, Verb};
+use crate::lock;
 use crate::pv;
 use crate::skeleton::Part;
 use crate::state::PvEntry;
@@ -27,7 +28,7 @@ pub(crate) fn protect<C: PmapCtx + ?Sized>(
         return;
     }
     c.charge(cpu, "pmap_protect");
-    c.mark(cpu, Mark::PmapBegin);
+    lock::acquire(c, cpu);
     let (verb, len) = (Verb::Protect, end.0 - start.0);
     let about = remove::space_subject(c, cpu, space, start);
     ask(c, cpu, Hook::Begins { verb, start, len }, about);
@@ -50,7 +51,7 @@ pub(crate) fn protect<C: PmapCtx + ?Sized>(
         },
         about,
     );
-    c.mark(cpu, Mark::PmapEnd);
+    lock::release(c, cpu);
 }
 
 fn protect_page<C: PmapCtx + ?Sized>(
@@ -108,7 +109,7 @@ pub(crate) fn clear_modify<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Fr
 /// `pmap_clearbit`: unmanaged kernel mappings are not exempt (B26).
 pub(crate) fn clearbit<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Frame, verb: Verb) {
     c.charge(cpu, "pmap_clearbit");
-    c.mark(cpu, Mark::PmapBegin);
+    lock::acquire(c, cpu);
     let mask = match verb {
         Verb::ClearWrite => PvFlags::WRITE | PvFlags::MOD,
         Verb::ClearModify => PvFlags::MOD,
@@ -122,7 +123,7 @@ pub(crate) fn clearbit<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Frame,
     if verb == Verb::ClearWrite {
         c.pmap_mut().page_mut(frame).writeable = false;
     }
-    c.mark(cpu, Mark::PmapEnd);
+    lock::release(c, cpu);
 }
 
 fn clear_one<C: PmapCtx + ?Sized>(
@@ -194,7 +195,7 @@ pub(crate) fn fault_fixup<C: PmapCtx + ?Sized>(
     if !old.present() || (user && !old.user()) {
         return false;
     }
-    c.mark(cpu, Mark::PmapBegin);
+    lock::acquire(c, cpu);
     let fixed = emulate(c, cpu, (space, va), old, access);
     if fixed {
         table::fix_slot(c, cpu, space, va);
@@ -211,7 +212,7 @@ pub(crate) fn fault_fixup<C: PmapCtx + ?Sized>(
             },
         );
     }
-    c.mark(cpu, Mark::PmapEnd);
+    lock::release(c, cpu);
     fixed
 }
 

@@ -1,10 +1,11 @@
 //! `pmap_enter`: map a page, or change what is mapped (FreeBSD `pmap_enter_locked`).
 
-use machine::{Ap, CpuId, Frame, Mark, Pte, VirtAddr};
+use machine::{Ap, CpuId, Frame, Pte, VirtAddr};
 
 use crate::ask::{About, ask, mapping, store_entry};
 use crate::ctx::PmapCtx;
 use crate::hook::{Hook, Verb};
+use crate::lock;
 use crate::pv;
 use crate::skeleton::Part;
 use crate::table;
@@ -54,7 +55,7 @@ pub(crate) fn enter<C: PmapCtx + ?Sized>(
     wired: bool,
 ) -> bool {
     c.charge(cpu, "pmap_enter");
-    c.mark(cpu, Mark::PmapBegin);
+    lock::acquire(c, cpu);
     let made = table::ensure(c, cpu, space, va);
     if made {
         let old = table::read(c, cpu, space, va);
@@ -80,7 +81,7 @@ pub(crate) fn enter<C: PmapCtx + ?Sized>(
             c.pmap_mut().page_mut(frame).dirty = true;
         }
     }
-    c.mark(cpu, Mark::PmapEnd);
+    lock::release(c, cpu);
     made
 }
 

@@ -1,10 +1,11 @@
 //! Kernel mappings that no pv list owns at first: `pmap_kenter`, `pmap_qenter` and their inverses.
 
-use machine::{Ap, CpuId, Frame, Mark, Pte, VirtAddr};
+use machine::{Ap, CpuId, Frame, Pte, VirtAddr};
 
 use crate::ask::{About, ask};
 use crate::ctx::PmapCtx;
 use crate::hook::{Hook, Verb};
+use crate::lock;
 use crate::table;
 use crate::types::{PvFlags, SpaceId};
 use crate::verbs::enter::{Entering, run};
@@ -17,7 +18,7 @@ pub(crate) fn kenter<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, va: VirtAddr, f
     if table::read(c, cpu, SpaceId::KERNEL, va).present() {
         kremove(c, cpu, va);
     }
-    c.mark(cpu, Mark::PmapBegin);
+    lock::acquire(c, cpu);
     let it = Entering {
         verb: Verb::Kenter,
         space: SpaceId::KERNEL,
@@ -30,7 +31,7 @@ pub(crate) fn kenter<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, va: VirtAddr, f
     };
     let parts = c.policy().skeleton.kenter.clone();
     run(c, cpu, it, &parts);
-    c.mark(cpu, Mark::PmapEnd);
+    lock::release(c, cpu);
 }
 
 /// `pmap_kremove`.
@@ -40,10 +41,10 @@ pub(crate) fn kremove<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, va: VirtAddr) 
     if !old.present() {
         return;
     }
-    c.mark(cpu, Mark::PmapBegin);
+    lock::acquire(c, cpu);
     let parts = c.policy().skeleton.kremove.clone();
     remove::leave(c, cpu, Verb::Kremove, (SpaceId::KERNEL, va), old, 0, &parts);
-    c.mark(cpu, Mark::PmapEnd);
+    lock::release(c, cpu);
 }
 
 /// `pmap_qenter`.

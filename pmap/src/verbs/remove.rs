@@ -1,10 +1,11 @@
 //! Taking mappings away: `pmap_remove`, `pmap_remove_pages`, `pmap_remove_all`, `pmap_release`.
 
-use machine::{CpuId, Frame, Mark, Pte, VirtAddr};
+use machine::{CpuId, Frame, Pte, VirtAddr};
 
 use crate::ask::{About, ask, mapping, store_entry};
 use crate::ctx::PmapCtx;
 use crate::hook::{Hook, Mapping, Verb};
+use crate::lock;
 use crate::pv;
 use crate::skeleton::Part;
 use crate::state::PvEntry;
@@ -69,7 +70,7 @@ pub(crate) fn remove<C: PmapCtx + ?Sized>(
     end: VirtAddr,
 ) {
     c.charge(cpu, "pmap_remove");
-    c.mark(cpu, Mark::PmapBegin);
+    lock::acquire(c, cpu);
     let verb = Verb::Remove;
     let len = end.0 - start.0;
     ask(
@@ -99,7 +100,7 @@ pub(crate) fn remove<C: PmapCtx + ?Sized>(
         },
         about,
     );
-    c.mark(cpu, Mark::PmapEnd);
+    lock::release(c, cpu);
 }
 
 /// The pages of a range that have a table, so that a large hole costs nothing.
@@ -160,7 +161,7 @@ pub(crate) fn space_subject<C: PmapCtx + ?Sized>(
 /// `pmap_remove_pages`: everything but wired mappings, at exec and exit.
 pub(crate) fn remove_pages<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, space: SpaceId) {
     c.charge(cpu, "pmap_remove_pages");
-    c.mark(cpu, Mark::PmapBegin);
+    lock::acquire(c, cpu);
     let verb = Verb::RemovePages;
     let (start, len) = (VirtAddr(0), c.pmap().layout.user_end.0);
     let about = space_subject(c, cpu, space, start);
@@ -189,7 +190,7 @@ pub(crate) fn remove_pages<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, space: Sp
         },
         about,
     );
-    c.mark(cpu, Mark::PmapEnd);
+    lock::release(c, cpu);
 }
 
 /// `pmap_remove_all`: a page leaves every space. An unmanaged mapping keeps its entry and its address
@@ -199,7 +200,7 @@ pub(crate) fn remove_all<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Fram
     if c.pmap().mappings(frame).next().is_none() {
         return;
     }
-    c.mark(cpu, Mark::PmapBegin);
+    lock::acquire(c, cpu);
     clear::remove_write(c, cpu, frame);
     let live = c.policy().skeleton.current_is_live;
     let (verb, mut pages) = (Verb::RemoveAll, 0);
@@ -245,7 +246,7 @@ pub(crate) fn remove_all<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Fram
         },
         about,
     );
-    c.mark(cpu, Mark::PmapEnd);
+    lock::release(c, cpu);
 }
 
 /// `pmap_release`.

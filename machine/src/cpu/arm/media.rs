@@ -12,7 +12,7 @@ use crate::cpu::exit::{Flow, Outcome, Stop, Why};
 use crate::cpu::regs::Arch;
 
 /// The part of the media space that is implemented.
-#[cold]
+#[inline(never)]
 pub(super) fn execute<B: Bus>(core: &mut Core<'_, B>, w: u32) -> Outcome {
     if core.arch == Arch::V5te {
         return core.stop(Stop::Undefined);

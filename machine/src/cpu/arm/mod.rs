@@ -89,7 +89,7 @@ fn dispatch<B: Bus>(core: &mut Core<'_, B>, w: u32) -> Outcome {
         0x60..=0x7f if bit(w, 4) => media::execute(core, w),
         0x60..=0x7f => memory::register(core, w),
         0x80..=0x9f => block::execute(core, w),
-        0xa0..=0xaf => core.branch(core.regs.r[15].wrapping_add(displacement(w))),
+        0xa0..=0xaf => core.jump(core.regs.r[15].wrapping_add(displacement(w))),
         0xb0..=0xbf => branch_link(core, w),
         0xc0..=0xdf => core.stop(Stop::Undefined),
         0xe0..=0xef => misc::coprocessor(core, w),
@@ -122,7 +122,7 @@ fn multiply_or_extra<B: Bus>(core: &mut Core<'_, B>, w: u32) -> Outcome {
 fn branch_link<B: Bus>(core: &mut Core<'_, B>, w: u32) -> Outcome {
     let here = core.regs.r[15];
     core.regs.r[14] = here.wrapping_sub(4);
-    core.branch(here.wrapping_add(displacement(w)))
+    core.jump(here.wrapping_add(displacement(w)))
 }
 
 /// The signed word offset of a branch, in bytes.
@@ -131,8 +131,8 @@ fn displacement(w: u32) -> u32 {
     ((w << 8) as i32 >> 6) as u32
 }
 
-#[cold]
 /// Condition field 15: PLD, BLX to an offset, and from ARMv6K on CLREX.
+#[inline(never)]
 fn unconditional<B: Bus>(core: &mut Core<'_, B>, w: u32) -> Outcome {
     const PLD_MASK: u32 = 0x0d70_f000;
     match w {

@@ -38,7 +38,7 @@ pub(super) fn execute<B: Bus>(core: &mut Core<'_, B>, h: u32) -> Outcome {
         22 | 23 => miscellaneous(core, h),
         24 | 25 => memory::multiple(core, h),
         26 | 27 => conditional_branch(core, h),
-        28 => core.branch(core.regs.r[15].wrapping_add(signed(h, 11))),
+        28 => core.jump(core.regs.r[15].wrapping_add(signed(h, 11))),
         29 if bit(h, 0) => core.stop(Stop::Undefined),
         29 => long_branch_exchange(core, h),
         30 => Ok(long_branch_prefix(core, h)),
@@ -58,7 +58,7 @@ fn conditional_branch<B: Bus>(core: &mut Core<'_, B>, h: u32) -> Outcome {
     match h >> 8 & 15 {
         14 => core.stop(Stop::Undefined),
         15 => core.stop(Stop::Svc(h & 0xff)),
-        cond if core.regs.passes(cond) => core.branch(core.regs.r[15].wrapping_add(signed(h, 8))),
+        cond if core.regs.passes(cond) => core.jump(core.regs.r[15].wrapping_add(signed(h, 8))),
         _ => Ok(Flow::Next),
     }
 }

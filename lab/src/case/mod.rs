@@ -1,0 +1,115 @@
+//! Cases: one file each, KDL version 2, one operation a line, with what each policy is expected to do.
+//!
+//! ```kdl
+//! claim "a kernel store reaches the fetch that follows"
+//! source "pmap-freebsd-netbsd.md B23"
+//! machine "sheevaplug"
+//! A enter 0x8000 page=0 prot="rx"
+//! K kenter 0xd0400000 page=0
+//! K store 0xd0400000 0xe3a00001
+//! A fetch 0x8000
+//! expect "freebsd-2010" "clean"
+//! expect "bare" "stale-exec" because="nothing is done for sharing"
+//! ```
+//!
+//! The first word of a line is who acts: a user space `A` to `J`, the kernel `K`, a process `p1`, `p2`, ...
+//! or the hardware `hw`. A line `expect POLICY KIND` names a verdict that must be found, or `clean`.
+
+mod explain;
+mod parse;
+mod run;
+mod write;
+
+pub use explain::explain;
+pub use parse::{CaseError, parse, read};
+pub use run::{Row, StepRecord, run, run_one};
+pub use write::write;
+
+use crate::op::Op;
+use crate::oracle::Kind;
+use crate::process::ProcessOp;
+
+/// One line of a case.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Line {
+    /// Which line of the file, counted from 1; 0 if it was never in one.
+    pub number: usize,
+    /// The line as written, without its comment.
+    pub text: String,
+    /// What it does.
+    pub action: Action,
+}
+
+/// What a line does.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Action {
+    /// An operation on bare pages.
+    Bare(Op),
+    /// An operation of a process, with files.
+    Process(ProcessOp),
+}
+
+/// A file that exists when the case begins.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct File {
+    /// Its path.
+    pub path: String,
+    /// Words of code in it, as a small program; or the bytes of a data file.
+    pub content: Content,
+}
+
+/// What a file holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// A static ARM program of so many distinct instructions at 0x8000.
+    Program(u32),
+    /// So many bytes of data.
+    Data(u32),
+    /// One of the guest programs that come with the project.
+    Guest(String),
+}
+
+/// What a policy is expected to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Expectation {
+    /// Line of the file.
+    pub number: usize,
+    /// Which policy.
+    pub policy: String,
+    /// The verdict that must be found; `None` is clean.
+    pub kind: Option<Kind>,
+    /// Why, in the author's words.
+    pub because: String,
+}
+
+/// A case.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Case {
+    /// What it claims.
+    pub claim: String,
+    /// Where it is from.
+    pub source: String,
+    /// Machines it runs on; empty means the default one.
+    pub machines: Vec<String>,
+    /// Policies it runs under; empty means all.
+    pub policies: Vec<String>,
+    /// Files.
+    pub files: Vec<File>,
+    /// Operations.
+    pub lines: Vec<Line>,
+    /// Expectations.
+    pub expectations: Vec<Expectation>,
+}
+
+impl Case {
+    /// What is expected of a policy, if anything is.
+    pub fn expected(&self, policy: &str) -> Option<&Expectation> {
+        self.expectations.iter().find(|e| e.policy == policy)
+    }
+
+    /// Whether it needs processes and files.
+    pub fn has_processes(&self) -> bool {
+        let process = |l: &Line| matches!(l.action, Action::Process(_));
+        !self.files.is_empty() || self.lines.iter().any(process)
+    }
+}

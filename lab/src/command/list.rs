@@ -1,0 +1,97 @@
+//! `pmaplab list`: what there is.
+
+use clap::{Args, ValueEnum};
+use machine::Profile;
+use pmap::Status;
+use serde_json::{Value, json};
+
+use super::{Ended, print};
+
+/// Arguments of `list`.
+#[derive(Args)]
+pub struct ListArgs {
+    /// What to list; everything if none
+    what: Option<What>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum What {
+    Policies,
+    Machines,
+    Scenarios,
+    Guests,
+}
+
+/// Runs the call.
+pub fn run(args: &ListArgs) -> super::Result {
+    let all = [
+        What::Policies,
+        What::Machines,
+        What::Scenarios,
+        What::Guests,
+    ];
+    let wanted = |w: &What| args.what.is_none_or(|a| a == *w);
+    let mut lists = serde_json::Map::new();
+    let mut text = String::new();
+    for what in all.into_iter().filter(wanted) {
+        let rows = rows(what);
+        text.push_str(&format!("{}\n", heading(what)));
+        for (name, about) in &rows {
+            text.push_str(&format!("  {name:<30} {about}\n"));
+        }
+        let values: Vec<Value> = rows
+            .iter()
+            .map(|(n, a)| json!({"name": n, "about": a}))
+            .collect();
+        lists.insert(heading(what).to_owned(), Value::Array(values));
+    }
+    if args.json {
+        text = format!("{}\n", Value::Object(lists));
+    }
+    print(&text);
+    Ok(Ended::Clean)
+}
+
+fn heading(what: What) -> &'static str {
+    match what {
+        What::Policies => "policies",
+        What::Machines => "machines",
+        What::Scenarios => "scenarios",
+        What::Guests => "guests",
+    }
+}
+
+fn rows(what: What) -> Vec<(String, String)> {
+    match what {
+        What::Policies => pmap::policy::all()
+            .map(|p| {
+                (
+                    p.name.to_owned(),
+                    format!("{} ({})", p.about, status(p.status)),
+                )
+            })
+            .collect(),
+        What::Machines => Profile::names()
+            .filter_map(Profile::embedded)
+            .map(|p| (p.name.clone(), p.about.clone()))
+            .collect(),
+        What::Scenarios => crate::scenario::names()
+            .map(|(name, about)| (name.to_owned(), about.to_owned()))
+            .collect(),
+        What::Guests => crate::guests::all()
+            .map(|g| (g.name.to_owned(), format!("{} bytes", g.bytes.len())))
+            .collect(),
+    }
+}
+
+fn status(status: Status) -> String {
+    match status {
+        Status::Reference => "reference".to_owned(),
+        Status::Proposal => "proposal".to_owned(),
+        Status::Historic(defects) => format!("historic: {defects}"),
+        Status::Yardstick(defects) => format!("yardstick: forgets {defects}"),
+    }
+}

@@ -1,0 +1,130 @@
+//! Which store's bytes each place holds: one stamp a byte for every data line, second-level line, write
+//! buffer entry and victim. Memory's own stamps are kept with the truth.
+
+use machine::{Machine, Place, Unit};
+
+/// Stamps of all places but memory.
+#[derive(Clone, Debug)]
+pub struct Places {
+    data: Vec<Vec<u32>>,
+    l2: Vec<u32>,
+    buffers: Vec<Vec<u32>>,
+    victims: Vec<[u32; 64]>,
+    data_line: usize,
+    l2_line: usize,
+    /// When each fetch buffer was last filled.
+    pub fetched: Vec<u32>,
+}
+
+impl Places {
+    /// The places of a machine, all holding what was there at boot.
+    pub fn new(machine: &Machine) -> Self {
+        let profile = machine.profile();
+        let cpus = machine.cpus.len();
+        let ring = profile.write_buffer.entries as usize * 32;
+        Self {
+            data: vec![vec![0; profile.dcache.size as usize]; cpus],
+            l2: vec![0; profile.l2.as_ref().map_or(0, |l2| l2.size as usize)],
+            buffers: vec![vec![0; ring]; cpus],
+            victims: vec![[0; 64]; cpus],
+            data_line: profile.dcache.line as usize,
+            l2_line: profile.l2.as_ref().map_or(0, |l2| l2.line as usize),
+            fetched: vec![0; cpus],
+        }
+    }
+
+    /// The stamps of `len` bytes at a place; `None` for memory, and for instruction lines and fetch
+    /// buffers, which hold nothing that could be lost.
+    #[inline]
+    pub fn stamps(&self, place: Place, len: usize) -> Option<&[u32]> {
+        let (stamps, at) = match place {
+            Place::Line {
+                unit: Unit::L1D(cpu),
+                slot,
+                offset,
+            } => (
+                &self.data[usize::from(cpu.0)][..],
+                slot as usize * self.data_line + offset as usize,
+            ),
+            Place::Line {
+                unit: Unit::L2,
+                slot,
+                offset,
+            } => (&self.l2[..], slot as usize * self.l2_line + offset as usize),
+            Place::WriteBuffer { cpu, slot, offset } => (
+                &self.buffers[usize::from(cpu.0)][..],
+                slot as usize * 32 + offset as usize,
+            ),
+            Place::Evicted { cpu, offset } => {
+                (&self.victims[usize::from(cpu.0)][..], offset as usize)
+            }
+            _ => return None,
+        };
+        Some(&stamps[at..at + len])
+    }
+
+    /// The same, to change.
+    #[inline]
+    pub fn stamps_mut(&mut self, place: Place, len: usize) -> Option<&mut [u32]> {
+        let (stamps, at) = match place {
+            Place::Line {
+                unit: Unit::L1D(cpu),
+                slot,
+                offset,
+            } => (
+                &mut self.data[usize::from(cpu.0)][..],
+                slot as usize * self.data_line + offset as usize,
+            ),
+            Place::Line {
+                unit: Unit::L2,
+                slot,
+                offset,
+            } => (
+                &mut self.l2[..],
+                slot as usize * self.l2_line + offset as usize,
+            ),
+            Place::WriteBuffer { cpu, slot, offset } => (
+                &mut self.buffers[usize::from(cpu.0)][..],
+                slot as usize * 32 + offset as usize,
+            ),
+            Place::Evicted { cpu, offset } => {
+                (&mut self.victims[usize::from(cpu.0)][..], offset as usize)
+            }
+            _ => return None,
+        };
+        Some(&mut stamps[at..at + len])
+    }
+}
+
+/// Every place on its way to memory that holds the byte at `pa`: dirty lines, write buffers, victims.
+pub fn unwritten(machine: &Machine, pa: u32) -> Vec<Place> {
+    let mut out = Vec::new();
+    let dirty_line = |unit: Unit, out: &mut Vec<Place>| {
+        let cache = machine.cache(unit);
+        let offset = pa & (cache.line_bytes() - 1);
+        let part = 1u8 << (offset / cache.part_bytes());
+        let slots = cache.holders(pa).filter(|s| cache.dirty(*s) & part != 0);
+        out.extend(slots.map(|slot| Place::Line { unit, slot, offset }));
+    };
+    for (n, cpu) in machine.cpus.iter().enumerate() {
+        let id = machine::CpuId(n as u8);
+        dirty_line(Unit::L1D(id), &mut out);
+        let entries = cpu.write.entries().filter(|(_, e)| e.covers(pa, 1));
+        out.extend(entries.map(|(slot, e)| Place::WriteBuffer {
+            cpu: id,
+            slot,
+            offset: pa - e.pa,
+        }));
+        if let Some(victim) = &cpu.write.victim {
+            let offset = pa.wrapping_sub(victim.pa);
+            let part = cpu.dcache.part_bytes();
+            if offset < cpu.dcache.line_bytes() && victim.dirty & 1 << (offset / part) != 0 {
+                out.push(Place::Evicted { cpu: id, offset });
+            }
+        }
+    }
+    if machine.l2.is_some() {
+        dirty_line(Unit::L2, &mut out);
+    }
+    out
+}

@@ -2,7 +2,7 @@
 
 use machine::cpu::Regs;
 use machine::{CpuId, Exit, Frame, VirtAddr};
-use pmap::{PmapVerbs, Prot, SpaceId};
+use pmap::{PmapVerbs, Prot};
 use vfs_sim::VfsCtx;
 
 use crate::elf::ExecError;
@@ -25,7 +25,7 @@ pub trait KernCtx: VfsCtx {
     /// Maps a page at a kernel address so that user programs may use it as `prot` says and the
     /// kernel may store into it (pmap_kenter_user).
     fn map_user_page(&mut self, cpu: CpuId, va: VirtAddr, frame: Frame, prot: Prot) {
-        self.pmap_enter(cpu, SpaceId::KERNEL, va, frame, prot, true);
+        self.pmap_kenter_user(cpu, va, frame, prot);
     }
 }
 

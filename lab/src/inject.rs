@@ -56,8 +56,7 @@ impl<O: Observer + Clone> Injection<O> {
         let mut outer = world.injection.take();
         let before = (world.state.clone(), world.observer.clone());
         operation(world);
-        let infeasible = world.injection.take().and_then(|i| i.infeasible);
-        if let Some(why) = infeasible {
+        if let Some(why) = world.infeasible.take() {
             (world.state, world.observer) = before;
             if let Some(outer) = &mut outer {
                 outer.infeasible = Some(why);

@@ -6,10 +6,14 @@
 
 use std::sync::Arc;
 
-use machine::{Abort, CpuId, Hw, Machine, Mark, Observer, Profile, Step, VirtAddr, Width};
+use kern::{Footprints, Kern, KernConfig, KernCtx, Window};
+use machine::cpu::Regs;
+use machine::{Abort, CpuId, Exit, Hw, Machine, Mark, Observer, Profile, Step, VirtAddr, Width};
 use pmap::hook::{Hook, View};
 use pmap::plan::{Plan, PlanStep};
 use pmap::{Pmap, PmapCtx, Policy};
+use vfs_sim::{Vfs, VfsConfig, VfsCtx, VfsVerbs};
+use vm::{Channel, KResult, ObjectId, Pager, Vm, VmCtx};
 
 use crate::inject::Injection;
 use crate::journal::Journal;
@@ -21,20 +25,78 @@ pub struct State {
     pub machine: Machine,
     /// Physical maps.
     pub pmap: Pmap,
+    /// Pages, objects and maps.
+    pub vm: Vm,
+    /// Disk, files and buffers.
+    pub vfs: Vfs,
+    /// Processes.
+    pub kern: Kern,
 }
 
 impl State {
-    /// A booted machine with the kernel's space and nothing else.
+    /// A booted machine: the kernel's space, an empty disk, no process.
+    ///
+    /// # Panics
+    /// If the machine has no room for the smallest kernel; profiles are checked before.
     pub fn boot(profile: Arc<Profile>) -> Self {
+        Self::boot_with(profile, |_| {})
+    }
+
+    /// The same, with the file layer configured by the caller.
+    ///
+    /// # Panics
+    /// As [`State::boot`], and if the configuration cannot be.
+    pub fn boot_with(profile: Arc<Profile>, configure: impl FnOnce(&mut VfsConfig)) -> Self {
         let mut machine = Machine::new(profile);
         let pmap = Pmap::bootstrap(&mut machine);
-        Self { machine, pmap }
+        let layout = pmap.layout;
+        let mut files = VfsConfig::new(machine.profile(), &layout);
+        configure(&mut files);
+        let mut config = KernConfig::for_layout(&layout);
+        if layout.text.1 > 0 {
+            config.footprints = footprints(&layout);
+        }
+        let cpus = machine.cpus.len() as u32;
+        Self {
+            vm: Vm::for_layout(&layout),
+            vfs: Vfs::new(files).expect("the layout has room for the file layer"),
+            kern: Kern::new(config, cpus),
+            machine,
+            pmap,
+        }
     }
 
     /// A hash of the whole state: equal inputs give equal fingerprints at every operation.
     pub fn fingerprint(&mut self) -> u64 {
-        machine::memory::mix(self.machine.fingerprint(), self.pmap.fingerprint())
+        let parts = [
+            self.pmap.fingerprint(),
+            self.vm.fingerprint(),
+            self.vfs.fingerprint(),
+            self.kern.fingerprint(),
+        ];
+        let hash = self.machine.fingerprint();
+        parts.into_iter().fold(hash, machine::memory::mix)
     }
+
+    /// Checks what must always hold in every layer; returns what does not, in words.
+    pub fn check(&self) -> Option<String> {
+        let layers = [self.vm.check(), self.vfs.check(), self.kern.check()];
+        self.pmap
+            .check()
+            .or_else(|| layers.into_iter().find_map(Result::err))
+    }
+}
+
+/// What kernel functions touch, at addresses inside the kernel's sections.
+fn footprints(layout: &pmap::Layout) -> Footprints {
+    const STACKS: u32 = 0x8000;
+    let window = |(start, bytes)| Window { start, bytes };
+    let middle = layout.data.0.add(layout.data.1 / 2);
+    let stacks = Window {
+        start: middle,
+        bytes: STACKS,
+    };
+    Footprints::freebsd(window(layout.text), window(layout.data), stacks, STACKS / 4)
 }
 
 /// A state with its policy, its observer and its perturbation.
@@ -50,6 +112,8 @@ pub struct World<O> {
     pub journal: Journal,
     /// Another CPU's operation that is due at some step.
     pub injection: Option<Injection<O>>,
+    /// Why the operation that runs now cannot, if it cannot.
+    pub infeasible: Option<&'static str>,
 }
 
 impl<O: Observer + Clone> World<O> {
@@ -61,6 +125,7 @@ impl<O: Observer + Clone> World<O> {
             observer,
             journal: Journal::default(),
             injection: None,
+            infeasible: None,
         }
     }
 
@@ -112,7 +177,10 @@ impl<O: Observer + Clone> Hw for World<O> {
         self.observer.mark(cpu, &mark);
     }
 
-    fn charge(&mut self, _cpu: CpuId, _operation: &'static str) {}
+    fn charge(&mut self, cpu: CpuId, operation: &'static str) {
+        tracing::trace!(cpu = cpu.0, operation, "kernel");
+        kern::charge(self, cpu, operation);
+    }
 }
 
 impl<O: Observer + Clone> PmapCtx for World<O> {
@@ -137,8 +205,79 @@ impl<O: Observer + Clone> PmapCtx for World<O> {
     }
 
     fn infeasible(&mut self, why: &'static str) {
-        if let Some(injection) = &mut self.injection {
-            injection.infeasible = Some(why);
-        }
+        self.infeasible = Some(why);
+    }
+}
+
+impl<O: Observer + Clone> VmCtx for World<O> {
+    fn vm(&self) -> &Vm {
+        &self.state.vm
+    }
+
+    fn vm_mut(&mut self) -> &mut Vm {
+        &mut self.state.vm
+    }
+
+    fn wakeup(&mut self, channel: Channel) {
+        self.state.kern.wakeup(channel);
+    }
+}
+
+impl<O: Observer + Clone> Pager for World<O> {
+    fn pager_haspage(&mut self, cpu: CpuId, object: ObjectId, pindex: u32) -> Option<(u32, u32)> {
+        self.vnode_pager_haspage(cpu, object, pindex)
+    }
+
+    fn pager_getpages(
+        &mut self,
+        cpu: CpuId,
+        object: ObjectId,
+        pindex: u32,
+        count: u32,
+    ) -> KResult<()> {
+        self.vnode_pager_getpages(cpu, object, pindex, count)
+    }
+
+    fn pager_putpages(
+        &mut self,
+        cpu: CpuId,
+        object: ObjectId,
+        pindex: u32,
+        count: u32,
+        sync: bool,
+    ) -> KResult<()> {
+        self.vnode_pager_putpages(cpu, object, pindex, count, sync)
+    }
+
+    fn pager_unreferenced(&mut self, cpu: CpuId, object: ObjectId) {
+        self.vnode_pager_unreferenced(cpu, object);
+    }
+}
+
+impl<O: Observer + Clone> VfsCtx for World<O> {
+    fn vfs(&self) -> &Vfs {
+        &self.state.vfs
+    }
+
+    fn vfs_mut(&mut self) -> &mut Vfs {
+        &mut self.state.vfs
+    }
+}
+
+impl<O: Observer + Clone> KernCtx for World<O> {
+    fn kern(&self) -> &Kern {
+        &self.state.kern
+    }
+
+    fn kern_mut(&mut self) -> &mut Kern {
+        &mut self.state.kern
+    }
+
+    fn run_user(&mut self, cpu: CpuId, budget: u64) -> (u64, Exit) {
+        self.state.machine.run(cpu, budget, &mut self.observer)
+    }
+
+    fn user_regs_mut(&mut self, cpu: CpuId) -> &mut Regs {
+        &mut self.state.machine.cpu_mut(cpu).regs
     }
 }

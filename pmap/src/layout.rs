@@ -32,6 +32,8 @@ pub struct Layout {
     pub pager_map: (VirtAddr, u32),
     /// Buffer cache.
     pub buffer_map: (VirtAddr, u32),
+    /// The page of the exception vectors and what follows it (helper page, thread-pointer page).
+    pub vectors: VirtAddr,
     /// First address after the kernel's map.
     pub kernel_end: VirtAddr,
     /// First frame that the VM may give out.
@@ -68,6 +70,7 @@ impl Layout {
             sf_map: (at(MB), MB),
             pager_map: (at(2 * MB), 2 * MB),
             buffer_map: (at(4 * MB), buffers),
+            vectors: VirtAddr(0xffff_0000),
             kernel_end: at(4 * MB + buffers),
             first_frame: 8 * MB / profile.page,
             end_frame: profile.frames(),
@@ -89,6 +92,7 @@ impl Layout {
             sf_map: (at(2), 0),
             pager_map: (at(2), rest / 3 * page),
             buffer_map: (at(2 + rest / 3), (rest - rest / 3) * page),
+            vectors: at(kernel),
             kernel_end: at(kernel),
             first_frame: 0,
             end_frame: profile.frames(),

@@ -37,7 +37,8 @@ pub(crate) fn bootstrap(pmap: &mut Pmap, machine: &mut Machine) {
         set(l1, layout.tables.0.0 + n * MB, through.0);
     }
     let first = layout.scratch[0].0;
-    for va in (first..layout.kernel_end.0).step_by(MB as usize) {
+    let dynamic = (first..layout.kernel_end.0).step_by(MB as usize);
+    for va in dynamic.chain([layout.vectors.0 & !(MB - 1)]) {
         let table = take(pmap, L2_BYTES).expect("the table area holds the kernel's tables");
         set(l1, va, L1Descriptor::coarse(table, 0).0);
         let megabyte = (va >> 20) as u16;

@@ -129,6 +129,9 @@ pub trait PmapVerbs: PmapCtx {
     fn pmap_copy_page(&mut self, cpu: CpuId, from: Frame, to: Frame);
     /// Maps a frame at a kernel address, writable, unmanaged.
     fn pmap_kenter(&mut self, cpu: CpuId, va: VirtAddr, frame: Frame);
+    /// Maps a kernel frame at a kernel address for user programs too (`pmap_kenter_user`): the pages at
+    /// the exception vectors. It is on no list.
+    fn pmap_kenter_user(&mut self, cpu: CpuId, va: VirtAddr, frame: Frame, prot: Prot);
     /// Undoes [`PmapVerbs::pmap_kenter`].
     fn pmap_kremove(&mut self, cpu: CpuId, va: VirtAddr);
     /// Maps a buffer's pages at consecutive kernel addresses.
@@ -269,6 +272,10 @@ impl<C: PmapCtx + ?Sized> PmapVerbs for C {
 
     fn pmap_kenter(&mut self, cpu: CpuId, va: VirtAddr, frame: Frame) {
         kernel::kenter(self, cpu, va, frame);
+    }
+
+    fn pmap_kenter_user(&mut self, cpu: CpuId, va: VirtAddr, frame: Frame, prot: Prot) {
+        kernel::kenter_user(self, cpu, va, frame, prot);
     }
 
     fn pmap_kremove(&mut self, cpu: CpuId, va: VirtAddr) {

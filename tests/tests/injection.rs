@@ -93,7 +93,7 @@ fn an_operation_without_locks_can_run_before_every_step() {
 #[test]
 fn an_operation_that_needs_a_held_lock_is_unwound_there_and_runs_elsewhere() {
     let (ran, infeasible) = everywhere("freebsd-2010", kenter_elsewhere);
-    assert!(ran > 3, "{ran} steps outside the lock");
+    assert!(ran >= 3, "{ran} steps outside the lock");
     assert!(infeasible > 15, "{infeasible} steps inside");
 }
 

@@ -145,20 +145,7 @@ impl KernCtx for World {
     fn user_regs_mut(&mut self, cpu: CpuId) -> &mut Regs {
         &mut self.machine.cpu_mut(cpu).regs
     }
-    fn map_user_page(&mut self, _cpu: CpuId, va: VirtAddr, frame: Frame, prot: Prot) {
-        let ap = if prot.contains(Prot::WRITE) {
-            Ap::User
-        } else {
-            Ap::UserRead
-        };
-        let at = TOP_TABLE + (va.0 >> 12 & 0xff) * 4;
-        let pte = Pte::new(frame, ap).0;
-        self.machine.memory.write(PhysAddr(at), &pte.to_le_bytes());
-    }
 }
-
-/// The second-level table for the last megabyte, in the last page below the VM's frames.
-const TOP_TABLE: u32 = 0x7f_f000;
 
 impl World {
     /// A booted machine under `policy` with the guest programs in `/bin`.
@@ -166,11 +153,6 @@ impl World {
         let mut machine = Machine::new(Profile::embedded("sheevaplug").expect("embedded"));
         let pmap = Pmap::bootstrap(&mut machine);
         let layout = pmap.layout;
-        let l1 = machine.cpu(CPU).ttb & !0x3fff;
-        let top = L1Descriptor::coarse(PhysAddr(TOP_TABLE), 0).0;
-        machine
-            .memory
-            .write(PhysAddr(l1 + 0xfff * 4), &top.to_le_bytes());
         let mut config = KernConfig::for_layout(&layout);
         let window = |(start, bytes)| Window { start, bytes };
         let stacks = Window {
@@ -179,7 +161,7 @@ impl World {
         };
         config.footprints =
             Footprints::freebsd(window(layout.text), window(layout.data), stacks, 0x2000);
-        let vfs = Vfs::new(VfsConfig::for_layout(&layout, machine.profile().memory));
+        let vfs = Vfs::new(VfsConfig::new(machine.profile(), &layout));
         let mut world = Self {
             kern: Kern::new(config, 1),
             vm: Vm::for_layout(&layout),

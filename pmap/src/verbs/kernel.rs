@@ -1,13 +1,13 @@
 //! Kernel mappings that no pv list owns at first: `pmap_kenter`, `pmap_qenter` and their inverses.
 
-use machine::{Ap, CpuId, Frame, Pte, VirtAddr};
+use machine::{Ap, CpuId, Frame, Pte, Step, VirtAddr};
 
 use crate::ask::{About, ask};
 use crate::ctx::PmapCtx;
 use crate::hook::{Hook, Verb};
 use crate::lock;
 use crate::table;
-use crate::types::{PvFlags, SpaceId};
+use crate::types::{Prot, PvFlags, SpaceId};
 use crate::verbs::enter::{Entering, run};
 use crate::verbs::remove;
 
@@ -31,6 +31,23 @@ pub(crate) fn kenter<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, va: VirtAddr, f
     };
     let parts = c.policy().skeleton.kenter.clone();
     run(c, cpu, it, &parts);
+    lock::release(c, cpu);
+}
+
+/// `pmap_kenter_user`.
+pub(crate) fn kenter_user<C: PmapCtx + ?Sized>(
+    c: &mut C,
+    cpu: CpuId,
+    va: VirtAddr,
+    frame: Frame,
+    prot: Prot,
+) {
+    let write = prot.contains(Prot::WRITE);
+    let pte = Pte::new(frame, if write { Ap::User } else { Ap::UserRead });
+    lock::acquire(c, cpu);
+    table::store(c, cpu, SpaceId::KERNEL, va, pte);
+    table::sync(c, cpu, SpaceId::KERNEL, va);
+    c.step(cpu, Step::Tlb(va));
     lock::release(c, cpu);
 }
 

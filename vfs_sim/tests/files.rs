@@ -4,7 +4,7 @@
 
 mod world;
 
-use machine::{Access, Mark, VirtAddr};
+use machine::{Access, Hw, Mark, VirtAddr};
 use pmap::{PmapVerbs, Prot};
 use vfs_sim::{DiskKind, DiskMode, IoFlags, ReadAhead, VfsConfig, VfsCtx, VfsVerbs};
 use vm::{Errno, MapFlags, Stop, VmCtx, VmVerbs};
@@ -420,7 +420,8 @@ fn equal_inputs_give_equal_worlds() {
 }
 
 /// B26: what write-protects a page for cleaning write-protects its buffer's mapping too. msync comes
-/// there with soft updates, whose buffers linger; bufdaemon comes there without.
+/// there with soft updates, whose buffers linger; bufdaemon comes there without. The panic waits until
+/// the TLB has forgotten the kernel's mapping, which nobody flushes (B23).
 #[test]
 fn cleaning_a_shared_page_makes_the_next_write_panic_under_freebsd_2010() {
     for soft_updates in [true, false] {
@@ -434,6 +435,8 @@ fn cleaning_a_shared_page_makes_the_next_write_panic_under_freebsd_2010() {
             false => w.buf_daemon(CPU, 0).unwrap(),
         }
         assert_eq!(w.kernel_mappings(file, 0), 1, "the buffer lingers");
+        assert_eq!(w.clone().pwrite(file, 0, b"three"), Ok(()));
+        w.step(CPU, machine::Step::TlbAll);
         let again = w.pwrite(file, 0, b"three");
         assert!(
             matches!(&again, Err(Stop::Panic(why)) if why.contains("nofault")),

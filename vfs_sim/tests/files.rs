@@ -468,3 +468,34 @@ fn reading_a_programs_file_makes_its_pages_uncached_under_freebsd_2010() {
     assert!(cached(&w), "recycling restores speed");
     w.check();
 }
+
+#[test]
+fn a_tiny_machine_reads_and_writes_a_block() {
+    let mut machine = machine::Machine::new(machine::Profile::embedded("tiny-vivt").unwrap());
+    let pmap = pmap::Pmap::bootstrap(&mut machine);
+    let config = VfsConfig::new(machine.profile(), &pmap.layout);
+    let mut w = World::new(FLUSH);
+    w.vm = vm::Vm::for_layout(&pmap.layout);
+    w.vfs = vfs_sim::Vfs::new(config).unwrap();
+    (w.machine, w.pmap) = (machine, pmap);
+    w.marks.clear();
+    let text = pattern(40, 19);
+    let file = w.vfs.fs_add_file("/a", &text).unwrap();
+    let block = config.block_bytes;
+    let buf = w.bread(CPU, file, 0, block, vfs_sim::Intent::Write);
+    if config.buffer_map.bytes < block {
+        assert_eq!(buf, Err(Errno::ENOMEM.into()));
+        return;
+    }
+    let buf = buf.unwrap();
+    let mut out = vec![0; block as usize];
+    let va = w.vfs.bufs.get(buf).kva;
+    w.kernel_read(CPU, va, &mut out).unwrap();
+    assert_eq!(out, text[..block as usize]);
+    w.kernel_store(CPU, va, machine::Width::Word, 0x0403_0201)
+        .unwrap();
+    w.bwrite(CPU, buf).unwrap();
+    assert_eq!(w.vfs.on_disk(file)[..4], [1, 2, 3, 4]);
+    assert_eq!(w.buf_recycle(CPU, None), 1);
+    w.check();
+}

@@ -4,11 +4,8 @@ use std::collections::BTreeMap;
 
 use kern::{Footprints, Kern, KernConfig, KernCtx, KernVerbs, Limits, RunEnd, Window};
 use machine::cpu::Regs;
-use machine::{
-    Abort, Ap, CpuId, Exit, Frame, Hw, L1Descriptor, Machine, Mark, PhysAddr, Profile, Pte, Step,
-    VirtAddr, Width,
-};
-use pmap::{Pmap, PmapCtx, Policy, Prot};
+use machine::{Abort, CpuId, Exit, Hw, Machine, Mark, Profile, Step, VirtAddr, Width};
+use pmap::{Pmap, PmapCtx, Policy};
 use vfs_sim::{Vfs, VfsConfig, VfsCtx, VfsVerbs};
 use vm::{Channel, KResult, ObjectId, Pager, Vm, VmCtx};
 

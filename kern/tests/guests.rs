@@ -226,6 +226,40 @@ fn daemons_between_turns_change_no_result() {
 }
 
 #[test]
+fn sleeping_for_the_disk_changes_no_result() {
+    let mut world = World::new(CLEAN);
+    world.vfs.config.disk_mode = vfs_sim::DiskMode::Queued;
+    world.add("patchlib.code");
+    assert_eq!(world.run_program("selfcheck", &[]).0, 0);
+    assert_eq!(
+        world.run_program("forker", &[]),
+        (0, "forker ok\n".to_owned())
+    );
+    assert_eq!(world.run_program("big", &["9"]), (0, "big ok\n".to_owned()));
+    let result = world.run_program("patchlib", &["read-first", "/bin/patchlib.code"]);
+    assert_eq!(result, (0, "old versions: 0\n".to_owned()));
+}
+
+#[test]
+fn no_policy_breaks_the_kernel() {
+    let names = ["none", "bare", "freebsd-2010"];
+    for policy in names {
+        let mut world = World::new(policy);
+        for name in ["selfcheck", "forker", "sig"] {
+            let path = format!("/bin/{name}");
+            world.add(name);
+            world
+                .spawn(CPU, &path, &[name], &[])
+                .expect("it can be executed");
+            // Under `bare` a program may run anything; the kernel must hold.
+            world.run(CPU, Limits::instructions(20_000_000));
+            assert_eq!(world.kern.check(), Ok(()), "{policy} {name}");
+            assert_eq!(world.vm.check(), Ok(()), "{policy} {name}");
+        }
+    }
+}
+
+#[test]
 fn a_script_names_the_turns() {
     let mut world = World::new(CLEAN);
     world.add("loop");

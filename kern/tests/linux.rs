@@ -54,8 +54,17 @@ fn fetched(path: &str, args: &[&str]) -> Option<(u32, String)> {
         eprintln!("skipped: ARMEL_ROOT is not set");
         return None;
     };
-    let bytes = std::fs::read(format!("{}{path}", root.to_string_lossy())).expect("it is there");
+    let root = root.to_string_lossy().into_owned();
+    let Ok(bytes) = std::fs::read(format!("{root}{path}")) else {
+        eprintln!("skipped: {path} has not been fetched");
+        return None;
+    };
     let mut world = World::new(CLEAN);
+    for library in ["/lib/ld-linux.so.3", "/lib/arm-linux-gnueabi/libc.so.6"] {
+        if let Ok(bytes) = std::fs::read(format!("{root}{library}")) {
+            world.vfs.fs_add_file(library, &bytes).expect("room");
+        }
+    }
     world.vfs.fs_add_file("/bin/x", &bytes).expect("room");
     world
         .vfs
@@ -122,6 +131,26 @@ fn busybox_sorts() {
         &["busybox", "sort", "/tmp/f"],
         "one\nthree\ntwo\n",
     );
+}
+
+#[test]
+fn bash_and_sash_run() {
+    prints(
+        "/bin/bash-static",
+        &[
+            "bash",
+            "-c",
+            "for i in 1 2 3; do echo $((i*i)); done; x=$(echo sub); echo $x",
+        ],
+        "1\n4\n9\nsub\n",
+    );
+    prints("/bin/sash", &["sash", "-c", "-echo hello"], "hello\n");
+}
+
+#[test]
+fn a_dynamic_shell_is_loaded_by_its_interpreter() {
+    let script = "i=0; while [ $i -lt 3 ]; do i=$((i+1)); echo $i; done; echo a | while read x; do echo got $x; done";
+    prints("/bin/dash", &["dash", "-c", script], "1\n2\n3\ngot a\n");
 }
 
 #[test]

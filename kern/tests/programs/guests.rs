@@ -1,9 +1,7 @@
 //! The guest programs do what they promise, on the emulated machine with everything real beneath.
 
-mod world;
-
 use kern::{KernVerbs, Limits, RunEnd, Signal, Thread, Turn};
-use world::{CPU, World};
+use crate::world::{CPU, World};
 
 /// The policy under which nothing is ever stale.
 const CLEAN: &str = "always-flush";
@@ -284,5 +282,33 @@ fn a_script_names_the_turns() {
         world.signal(pid, Signal::KILL);
     }
     assert_eq!(world.run(CPU, Limits::default()), RunEnd::Exited);
+    world.check();
+}
+
+#[test]
+fn two_cpus_run_two_processes() {
+    let other = machine::CpuId(1);
+    let mut world = World::with_cpus(CLEAN, 2);
+    world.add("loop");
+    let mut spawn = |cpu| {
+        world
+            .spawn(cpu, "/bin/loop", &["loop"], &[])
+            .expect("it can be executed")
+    };
+    let pids = [spawn(CPU), spawn(other)];
+    for _ in 0..5 {
+        for cpu in [CPU, other] {
+            let end = world.run(cpu, Limits::instructions(1000));
+            assert_eq!(end, RunEnd::Instructions);
+            world.check();
+        }
+    }
+    assert_eq!([CPU, other].map(|c| world.kern.running(c)), pids.map(Some));
+    world.terminate(CPU, pids[1], kern::ExitStatus::Exited(3));
+    assert_eq!(world.kern.running(other), None);
+    assert_eq!(
+        world.kern.status_of(pids[1]),
+        Some(kern::ExitStatus::Exited(3))
+    );
     world.check();
 }

@@ -1,10 +1,8 @@
 //! Programs without a brand run under Linux's convention; programs that nobody here wrote run where
 //! they have been fetched (`ARMEL_ROOT` names the directory they were unpacked into).
 
-mod world;
-
 use kern::{Abi, KernVerbs, Limits, RunEnd};
-use world::{CPU, World};
+use crate::world::{CPU, World};
 
 const CLEAN: &str = "always-flush";
 

@@ -9,6 +9,7 @@ pub mod op;
 pub mod oracle;
 pub mod process;
 pub mod scenario;
+pub mod system;
 pub mod world;
 
 pub use world::{State, World};

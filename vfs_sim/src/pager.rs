@@ -278,6 +278,31 @@ pub(crate) fn setsize<C: VfsCtx + ?Sized>(
     Ok(())
 }
 
+/// Zeroes the end of the page that a shortened file ends in, where it ends in a hole: elsewhere its
+/// buffer does that.
+pub(crate) fn zero_page_end<C: VfsCtx + ?Sized>(
+    c: &mut C,
+    cpu: CpuId,
+    vnode: VnodeId,
+    size: u32,
+) -> KResult<()> {
+    let page = c.vm().page_bytes();
+    let object = c.vfs().fs.inode(vnode).object;
+    let Some(frame) = object.and_then(|o| c.vm().lookup(o, size / page)) else {
+        return Ok(());
+    };
+    if size.is_multiple_of(page) || c.vm().page(frame).valid == 0 {
+        return Ok(());
+    }
+    if c.vm().page(frame).in_use() {
+        return Err(Stop::Wait(Channel::Page(frame)));
+    }
+    let va = sf_buf_alloc(c, cpu, frame)?;
+    let zeroed = zero_at(c, cpu, va.add(size % page), page - size % page);
+    sf_buf_free(c, cpu, va);
+    zeroed
+}
+
 /// Maps a page at a short-lived address: always writable, as pmap_kenter maps.
 pub(crate) fn sf_buf_alloc<C: VfsCtx + ?Sized>(
     c: &mut C,

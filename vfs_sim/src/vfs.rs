@@ -69,6 +69,7 @@ impl VfsConfig {
             disk_kind: DiskKind::Dma,
             read_ahead: ReadAhead::Off,
             pagein_pages: 16,
+            soft_updates: false,
         }
     }
 
@@ -256,7 +257,10 @@ impl Vfs {
             } => u64::from(blocks_max) << 3 | u64::from(read) << 2 | u64::from(write) << 1 | 1,
         };
         h = mix(h, ahead);
-        h = mix(h, c.disk_mode as u64 | (c.disk_kind as u64) << 1);
+        h = mix(
+            h,
+            c.disk_mode as u64 | (c.disk_kind as u64) << 1 | u64::from(c.soft_updates) << 2,
+        );
         mix(h, u64::from(self.bogus.map_or(u32::MAX, |f| f.0)))
     }
 

@@ -418,3 +418,50 @@ fn equal_inputs_give_equal_worlds() {
     };
     assert_eq!(run(), run());
 }
+
+/// B26: what write-protects a page for cleaning write-protects its buffer's mapping too. msync comes
+/// there with soft updates, whose buffers linger; bufdaemon comes there without.
+#[test]
+fn cleaning_a_shared_page_makes_the_next_write_panic_under_freebsd_2010() {
+    for soft_updates in [true, false] {
+        let mut w = World::with("freebsd-2010", |c| c.soft_updates = soft_updates);
+        let file = w.vfs.fs_add_file("/a", &pattern(9000, 17)).unwrap();
+        w.pwrite(file, 0, b"one").unwrap();
+        let va = w.map_file(file, Prot::READ | Prot::WRITE, MapFlags::SHARED);
+        w.copyout_bytes(CPU, b"two", va).unwrap();
+        match soft_updates {
+            true => w.vm_msync(CPU, w.space, va, PAGE, false).unwrap(),
+            false => w.buf_daemon(CPU, 0).unwrap(),
+        }
+        assert_eq!(w.kernel_mappings(file, 0), 1, "the buffer lingers");
+        let again = w.pwrite(file, 0, b"three");
+        assert!(
+            matches!(&again, Err(Stop::Panic(why)) if why.contains("nofault")),
+            "{again:?}"
+        );
+    }
+}
+
+/// seeds/001: the page of a running program goes uncached when its file is read, and comes back when
+/// the buffer is recycled.
+#[test]
+fn reading_a_programs_file_makes_its_pages_uncached_under_freebsd_2010() {
+    let mut w = World::new("freebsd-2010");
+    let file = w.vfs.fs_add_file("/bin/a", &pattern(9000, 18)).unwrap();
+    let va = w.map_file(file, Prot::READ | Prot::EXEC, MapFlags::PRIVATE);
+    w.vm_fault(CPU, w.space, va, Access::Fetch).unwrap();
+    let frame = w.vm.lookup(w.vfs.object(file).unwrap(), 0).unwrap();
+    let cached = |w: &World| {
+        let user = |m: &&pmap::PvEntry| !m.space.is_kernel();
+        w.pmap
+            .mappings(frame)
+            .filter(user)
+            .all(|m| m.pte.cacheable())
+    };
+    assert!(cached(&w), "exec alone poisons nothing");
+    w.pread(file, 0, 100).unwrap();
+    assert!(!cached(&w), "the buffer's writable mapping lingers");
+    w.buf_recycle(CPU, None);
+    assert!(cached(&w), "recycling restores speed");
+    w.check();
+}

@@ -6,7 +6,9 @@
 mod world;
 
 use machine::VirtAddr;
-use pmap::Prot;
+use pmap::hook::{Facts, Hook, View};
+use pmap::plan::{Do, Plan};
+use pmap::{KernelUse, Prot, SpaceId};
 use vfs_sim::{DiskKind, DiskMode, IoFlags, ReadAhead, VfsConfig, VfsVerbs};
 use vm::{MapFlags, VmVerbs, VnodeId};
 use world::{CPU, World, pattern};
@@ -96,8 +98,27 @@ fn turn(w: &mut World, r: &mut Random, file: &mut File) {
     }
 }
 
+/// always-flush, and whoever stores into a buffer gets write permission back first: msync takes it
+/// away from buffers too, and without this the next write panics (B26).
+fn flush_and_rearm(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
+    pmap::rule::always_flush::plan(hook, view, facts, plan);
+    if let Hook::Will(KernelUse::Write | KernelUse::Pio, va, len) = *hook {
+        let first = va.0 & !(facts.page - 1);
+        for page in (first..va.0 + len).step_by(facts.page as usize) {
+            plan.push(
+                Do::BufferWrite(true),
+                SpaceId::KERNEL,
+                VirtAddr(page),
+                facts.page,
+            );
+            plan.push(Do::TlbD, SpaceId::KERNEL, VirtAddr(page), 0);
+        }
+    }
+}
+
 fn sequence(seed: u64, turns: u32, change: impl FnOnce(&mut VfsConfig)) {
     let mut w = World::with("always-flush", change);
+    w.policy.rule = flush_and_rearm;
     let mut r = Random(seed | 1);
     let rw = Prot::READ | Prot::WRITE;
     let mut files: Vec<File> = (0..2)

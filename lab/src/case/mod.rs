@@ -20,7 +20,7 @@ mod parse;
 mod run;
 mod write;
 
-pub use explain::explain;
+pub use explain::{explain, tell_verdict};
 pub use parse::{CaseError, parse, read};
 pub use run::{Row, StepRecord, run, run_one};
 pub use write::write;

@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 clean, 1 a verdict, 2 wrong use or unreadable input, with one message on stderr.
 
+mod exec;
 mod list;
 mod replay;
 
@@ -38,6 +39,8 @@ Exit codes: 0 clean, 1 a verdict was found, 2 wrong use or unreadable input.";
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run an ARM program on the emulated machine
+    Exec(exec::ExecArgs),
     /// Run cases under policies and tell what was found
     Replay(replay::ReplayArgs),
     /// Show what there is: policies, machines, scenarios, guests
@@ -73,6 +76,7 @@ pub fn main() -> ExitCode {
         .without_time()
         .init();
     let result = match Arguments::parse().command {
+        Command::Exec(args) => exec::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::List(args) => list::run(&args),
     };

@@ -1,5 +1,7 @@
 //! A world for tests of the file layer: a SheevaPlug, the real pmap and VM, a disk with files.
 
+#![allow(dead_code, reason = "each test file uses a part")]
+
 use machine::{Abort, CpuId, Hw, Machine, Mark, Profile, Step, VirtAddr, Width};
 use pmap::{Pmap, PmapCtx, Policy, Prot};
 use vfs_sim::{IoFlags, Sequential, Vfs, VfsConfig, VfsCtx, VfsVerbs};

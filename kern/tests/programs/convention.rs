@@ -1,7 +1,7 @@
 //! The conventions of both families, tried with programs of a few words.
 
-use kern::{KernVerbs, Limits, RunEnd};
 use crate::world::{CPU, World};
+use kern::{KernVerbs, Limits, RunEnd};
 
 const FREEBSD: u8 = 9;
 const LINUX: u8 = 0;

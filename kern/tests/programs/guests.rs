@@ -1,7 +1,7 @@
 //! The guest programs do what they promise, on the emulated machine with everything real beneath.
 
-use kern::{KernVerbs, Limits, RunEnd, Signal, Thread, Turn};
 use crate::world::{CPU, World};
+use kern::{KernVerbs, Limits, RunEnd, Signal, Thread, Turn};
 
 /// The policy under which nothing is ever stale.
 const CLEAN: &str = "always-flush";

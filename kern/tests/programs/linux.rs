@@ -1,8 +1,8 @@
 //! Programs without a brand run under Linux's convention; programs that nobody here wrote run where
 //! they have been fetched (`ARMEL_ROOT` names the directory they were unpacked into).
 
-use kern::{Abi, KernVerbs, Limits, RunEnd};
 use crate::world::{CPU, World};
+use kern::{Abi, KernVerbs, Limits, RunEnd};
 
 const CLEAN: &str = "always-flush";
 

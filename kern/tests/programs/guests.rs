@@ -312,3 +312,17 @@ fn two_cpus_run_two_processes() {
     );
     world.check();
 }
+
+#[test]
+fn every_name_that_is_charged_has_a_row() {
+    let mut world = World::new(CLEAN);
+    world.kern.config.daemon_turns = Some(1);
+    for name in ["selfcheck", "forker", "sig"] {
+        world.run_program(name, &[]);
+    }
+    let table = &world.kern.config.footprints;
+    let unknown: Vec<_> = (world.charged.keys())
+        .filter(|name| table.rows.iter().all(|r| r.name != **name))
+        .collect();
+    assert_eq!(unknown, [] as [&&str; 0]);
+}

@@ -100,6 +100,9 @@ fn sized<C: VfsCtx + ?Sized>(c: &mut C, cpu: CpuId, buf: BufId, size: u32) -> KR
 fn getnewbuf<C: VfsCtx + ?Sized>(c: &mut C, cpu: CpuId) -> KResult<BufId> {
     operation(c, cpu, "getnewbuf", |c| {
         let bytes = c.vfs().config.block_bytes;
+        if !c.vfs().bufs.fits(bytes) {
+            return Err(Errno::ENOMEM.into());
+        }
         for turn in 0..2 {
             while let Some(buf) = candidate(c, cpu) {
                 if c.vfs_mut().bufs.reserve(buf, bytes) {

@@ -121,6 +121,9 @@ fn run<C: VfsCtx + ?Sized>(
     let most = c.vfs().config.pbuf_bytes / page;
     let last = end.min(at.saturating_add(reach.min(most)));
     let used = used_bytes(c, vnode, object, at, last);
+    if c.vfs().pbufs.is_empty() {
+        return Err(Errno::ENOMEM.into());
+    }
     let pbuf = pbuf::try_get(c, used).ok_or(Stop::Wait(Channel::NoPagerBuffer))?;
     let mut next = at;
     while let Some(frame) = c.vm().lookup(object, next).filter(|_| next < last) {

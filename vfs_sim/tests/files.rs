@@ -4,7 +4,7 @@
 
 mod world;
 
-use machine::{Access, Mark, VirtAddr};
+use machine::{Access, Hw, Mark, VirtAddr};
 use pmap::{PmapVerbs, Prot};
 use vfs_sim::{DiskKind, DiskMode, IoFlags, ReadAhead, VfsConfig, VfsCtx, VfsVerbs};
 use vm::{Errno, MapFlags, Stop, VmCtx, VmVerbs};
@@ -420,7 +420,8 @@ fn equal_inputs_give_equal_worlds() {
 }
 
 /// B26: what write-protects a page for cleaning write-protects its buffer's mapping too. msync comes
-/// there with soft updates, whose buffers linger; bufdaemon comes there without.
+/// there with soft updates, whose buffers linger; bufdaemon comes there without. The panic waits until
+/// the TLB has forgotten the kernel's mapping, which nobody flushes (B23).
 #[test]
 fn cleaning_a_shared_page_makes_the_next_write_panic_under_freebsd_2010() {
     for soft_updates in [true, false] {
@@ -434,6 +435,8 @@ fn cleaning_a_shared_page_makes_the_next_write_panic_under_freebsd_2010() {
             false => w.buf_daemon(CPU, 0).unwrap(),
         }
         assert_eq!(w.kernel_mappings(file, 0), 1, "the buffer lingers");
+        assert_eq!(w.clone().pwrite(file, 0, b"three"), Ok(()));
+        w.step(CPU, machine::Step::TlbAll);
         let again = w.pwrite(file, 0, b"three");
         assert!(
             matches!(&again, Err(Stop::Panic(why)) if why.contains("nofault")),
@@ -463,5 +466,36 @@ fn reading_a_programs_file_makes_its_pages_uncached_under_freebsd_2010() {
     assert!(!cached(&w), "the buffer's writable mapping lingers");
     w.buf_recycle(CPU, None);
     assert!(cached(&w), "recycling restores speed");
+    w.check();
+}
+
+#[test]
+fn a_tiny_machine_reads_and_writes_a_block() {
+    let mut machine = machine::Machine::new(machine::Profile::embedded("tiny-vivt").unwrap());
+    let pmap = pmap::Pmap::bootstrap(&mut machine);
+    let config = VfsConfig::new(machine.profile(), &pmap.layout);
+    let mut w = World::new(FLUSH);
+    w.vm = vm::Vm::for_layout(&pmap.layout);
+    w.vfs = vfs_sim::Vfs::new(config).unwrap();
+    (w.machine, w.pmap) = (machine, pmap);
+    w.marks.clear();
+    let text = pattern(40, 19);
+    let file = w.vfs.fs_add_file("/a", &text).unwrap();
+    let block = config.block_bytes;
+    let buf = w.bread(CPU, file, 0, block, vfs_sim::Intent::Write);
+    if config.buffer_map.bytes < block {
+        assert_eq!(buf, Err(Errno::ENOMEM.into()));
+        return;
+    }
+    let buf = buf.unwrap();
+    let mut out = vec![0; block as usize];
+    let va = w.vfs.bufs.get(buf).kva;
+    w.kernel_read(CPU, va, &mut out).unwrap();
+    assert_eq!(out, text[..block as usize]);
+    w.kernel_store(CPU, va, machine::Width::Word, 0x0403_0201)
+        .unwrap();
+    w.bwrite(CPU, buf).unwrap();
+    assert_eq!(w.vfs.on_disk(file)[..4], [1, 2, 3, 4]);
+    assert_eq!(w.buf_recycle(CPU, None), 1);
     w.check();
 }

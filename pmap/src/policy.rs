@@ -54,7 +54,7 @@ const POLICIES: &[Row] = &[
     (
         "always-flush",
         "everything written back and invalidated at every hook",
-        skeleton::freebsd_2010,
+        rule::always_flush::skeleton,
         rule::always_flush::plan,
         Status::Reference,
     ),

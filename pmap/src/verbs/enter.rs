@@ -63,7 +63,8 @@ pub(crate) fn enter<C: PmapCtx + ?Sized>(
         if c.pmap().page(frame).attrs.contains(PvFlags::MOD) {
             flags |= PvFlags::MOD;
         }
-        let new = Pte::new(frame, rights(space, prot));
+        let uncacheable = c.pmap().page(frame).uncacheable;
+        let new = Pte::new(frame, rights(space, prot)).with_cache(!uncacheable);
         let verb = Verb::Enter;
         let old_flags = PvFlags::empty();
         let it = Entering {
@@ -106,7 +107,10 @@ pub(crate) fn run<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, mut it: Entering, 
     for part in parts {
         match part {
             Part::Track => track(c, &it),
-            Part::Retrack => retrack(c, cpu, &mut it),
+            Part::Retrack | Part::Reflag => retrack(c, cpu, &mut it, *part),
+            Part::Break if it.old.present() && it.old != it.new => {
+                break_entry(c, cpu, it.space, it.va);
+            }
             Part::Store if it.old != it.new || it.verb == Verb::Kenter => {
                 store_entry(c, cpu, it.space, it.va, it.new);
             }
@@ -130,8 +134,22 @@ pub(crate) fn run<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, mut it: Entering, 
     }
 }
 
+/// Zeroes an entry that is about to be replaced.
+pub(crate) fn break_entry<C: PmapCtx + ?Sized>(
+    c: &mut C,
+    cpu: CpuId,
+    space: SpaceId,
+    va: VirtAddr,
+) {
+    table::store(c, cpu, space, va, Pte::ZERO);
+    table::sync(c, cpu, space, va);
+}
+
 fn track<C: PmapCtx + ?Sized>(c: &mut C, it: &Entering) {
+    let counting = c.policy().skeleton.counting;
     let pmap = c.pmap_mut();
+    let counts = &mut pmap.page_mut(it.frame).counts;
+    counts.entered(counting, it.space, it.flags);
     if it.flags.contains(PvFlags::UNMAN) {
         pv::enter_kernel(pmap, it.va, it.frame, it.flags, it.new);
     } else {
@@ -142,9 +160,13 @@ fn track<C: PmapCtx + ?Sized>(c: &mut C, it: &Entering) {
     }
 }
 
-fn retrack<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, it: &mut Entering) {
+fn retrack<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, it: &mut Entering, part: Part) {
     let clear = PvFlags::WRITE | PvFlags::EXEC | PvFlags::WIRED | PvFlags::MOD | PvFlags::REF;
-    let old = pv::modify(c, cpu, (it.space, it.va, it.frame), clear, it.flags);
+    let at = (it.space, it.va, it.frame);
+    let old = match part {
+        Part::Reflag => pv::modify_quietly(c, cpu, at, clear, it.flags).map(|(old, _)| old),
+        _ => pv::modify(c, cpu, at, clear, it.flags),
+    };
     it.old_flags = old.unwrap_or_default();
 }
 

@@ -7,7 +7,7 @@ use crate::ctx::PmapCtx;
 use crate::hook::{Hook, Mapping, Verb};
 use crate::lock;
 use crate::pv;
-use crate::skeleton::Part;
+use crate::skeleton::{Part, WriteFirst};
 use crate::state::PvEntry;
 use crate::table;
 use crate::types::{PvFlags, SpaceId};
@@ -201,7 +201,12 @@ pub(crate) fn remove_all<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Fram
         return;
     }
     lock::acquire(c, cpu);
-    clear::remove_write(c, cpu, frame);
+    match c.policy().skeleton.remove_all_first {
+        WriteFirst::Never => {}
+        WriteFirst::IfWriteable => clear::remove_write(c, cpu, frame),
+        WriteFirst::Always => clear::clearbit(c, cpu, frame, Verb::ClearWrite),
+    }
+    let parts = c.policy().skeleton.remove_all.clone();
     let live = c.policy().skeleton.current_is_live;
     let (verb, mut pages) = (Verb::RemoveAll, 0);
     let entries: Vec<PvEntry> = c.pmap().mappings(frame).copied().collect();
@@ -211,24 +216,12 @@ pub(crate) fn remove_all<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Fram
             continue;
         }
         let subject = Some(mapping(c.pmap(), cpu, at, entry.flags, entry.pte, live));
-        ask(
-            c,
-            cpu,
-            Hook::WillLeave { verb, nth: pages },
-            About {
-                frame: Some(frame),
-                subject,
-            },
-        );
-        if entry.flags.contains(PvFlags::UNMAN) {
-            let page = c.pmap_mut().page_mut(frame);
-            (page.kva, page.kva_pte) = (entry.va, entry.pte);
-        } else {
-            store_entry(c, cpu, entry.space, entry.va, Pte::ZERO);
-            table::sync(c, cpu, entry.space, entry.va);
-            table::count(c.pmap_mut(), entry.space, entry.va, -1);
-        }
-        pv::remove(c, cpu, frame, entry.space, entry.va);
+        let about = About {
+            frame: Some(frame),
+            subject,
+        };
+        let hook = Hook::WillLeave { verb, nth: pages };
+        take_away(c, cpu, &entry, hook, about, &parts);
         pages += 1;
     }
     let about = About {
@@ -247,6 +240,36 @@ pub(crate) fn remove_all<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Fram
         about,
     );
     lock::release(c, cpu);
+}
+
+/// One mapping of a page that leaves every space.
+fn take_away<C: PmapCtx + ?Sized>(
+    c: &mut C,
+    cpu: CpuId,
+    entry: &PvEntry,
+    hook: Hook,
+    about: About,
+    parts: &[Part],
+) {
+    let (space, va, frame) = (entry.space, entry.va, entry.frame);
+    let stays = entry.flags.contains(PvFlags::UNMAN);
+    for part in parts {
+        match part {
+            Part::WillLeave => ask(c, cpu, hook, about),
+            Part::Zero if stays => {
+                let page = c.pmap_mut().page_mut(frame);
+                (page.kva, page.kva_pte) = (va, entry.pte);
+            }
+            Part::Zero => {
+                store_entry(c, cpu, space, va, Pte::ZERO);
+                table::count(c.pmap_mut(), space, va, -1);
+            }
+            Part::Sync if !stays => table::sync(c, cpu, space, va),
+            Part::Untrack => drop(pv::remove(c, cpu, frame, space, va)),
+            Part::Unlink => pv::remove_quietly(c, cpu, (space, va, frame)),
+            _ => {}
+        }
+    }
 }
 
 /// `pmap_release`.

@@ -88,7 +88,7 @@ pub enum Op {
     Drain,
 }
 
-/// A user space: 1 is A.
+/// A space: 1 is A; 0 is the kernel's, for managed mappings (a generated one is a user's).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Space(pub u8);
 
@@ -378,9 +378,10 @@ impl Op {
             let inside = end.is_some_and(|e| e <= layout.user_end.0);
             (!inside).then_some("not a user address")
         };
+        let of = |s: &Space, v: &Va, n: u32| if s.0 == 0 { kernel(v, n) } else { user(v, n) };
         match self {
-            Op::Enter(_, v, _, _) | Op::EnterQuick(_, v, _, _) => user(v, 1),
-            Op::Remove(_, v, n) | Op::Protect(_, v, n, _) => user(v, u32::from(*n)),
+            Op::Enter(s, v, _, _) | Op::EnterQuick(s, v, _, _) => of(s, v, 1),
+            Op::Remove(s, v, n) | Op::Protect(s, v, n, _) => of(s, v, u32::from(*n)),
             Op::Kenter(v, _) | Op::Kremove(v) => kernel(v, 1),
             Op::Qenter(v, _, n) | Op::Qremove(v, n) => kernel(v, u32::from(*n)),
             Op::Buffer(_, v, p, n) => kernel(v, u32::from(*n)).or_else(|| {

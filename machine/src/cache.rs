@@ -30,6 +30,7 @@ pub struct Geometry {
 pub struct Cache {
     geometry: Geometry,
     lookup: Lookup,
+    invalid_first: bool,
     dirty_shift: u32,
     /// Line number of the tag address, or `INVALID`.
     tags: Vec<u64>,
@@ -58,6 +59,7 @@ impl Cache {
         };
         let mut cache = Self::tags_only(geometry);
         cache.lookup = profile.lookup;
+        cache.invalid_first = profile.invalid_first;
         cache.dirty_shift = profile.dirty_bytes().trailing_zeros();
         cache.pa = vec![0; cache.tags.len()];
         cache.data = vec![0; profile.size as usize];
@@ -72,6 +74,7 @@ impl Cache {
         Self {
             geometry,
             lookup: Lookup::Pipt,
+            invalid_first: true,
             dirty_shift: geometry.line_shift,
             tags: vec![INVALID; slots],
             pa: Vec::new(),
@@ -146,14 +149,15 @@ impl Cache {
         }
     }
 
-    /// The slot that the next line of this set will take: an invalid one, or the victim.
+    /// The slot that the next line of this set will take: an invalid one (if the cache looks for one), or
+    /// the victim.
     pub fn victim(&mut self, (index, _): (u64, u64)) -> u32 {
         let base = self.set_base(index);
         let ways = self.geometry.ways as usize;
-        if let Some(way) = self.tags[base..base + ways]
+        let invalid = self.tags[base..base + ways]
             .iter()
-            .position(|t| *t == INVALID)
-        {
+            .position(|t| *t == INVALID);
+        if let Some(way) = invalid.filter(|_| self.invalid_first) {
             return (base + way) as u32;
         }
         let way = match self.geometry.replacement {

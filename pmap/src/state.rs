@@ -3,6 +3,7 @@
 use machine::memory::mix;
 use machine::{Frame, Machine, PhysAddr, Pte, VirtAddr};
 
+use crate::count::Counts;
 use crate::layout::Layout;
 use crate::types::{PvFlags, SpaceId};
 
@@ -42,6 +43,10 @@ pub struct MdPage {
     pub dirty: bool,
     /// A policy's own bits.
     pub bits: u8,
+    /// Its mappings counted, where the skeleton keeps counts.
+    pub counts: Counts,
+    /// Every mapping is to be uncached (`pv_memattr`).
+    pub uncacheable: bool,
 }
 
 const NEW_PAGE: MdPage = MdPage {
@@ -52,6 +57,13 @@ const NEW_PAGE: MdPage = MdPage {
     writeable: false,
     dirty: false,
     bits: 0,
+    counts: Counts {
+        kernel_read: 0,
+        kernel_write: 0,
+        user_read: 0,
+        user_write: 0,
+    },
+    uncacheable: false,
 };
 
 /// A second-level table of a user space.
@@ -214,7 +226,9 @@ impl Pmap {
             let flags = u64::from(page.attrs.bits())
                 | u64::from(page.writeable) << 16
                 | u64::from(page.dirty) << 17
+                | u64::from(page.uncacheable) << 18
                 | u64::from(page.bits) << 24;
+            hash = mix(hash, page.counts.bits());
             hash = mix(hash, (n as u64) << 32 | u64::from(page.kva.0));
             hash = mix(hash, flags << 32 | u64::from(page.kva_pte.0));
             for pv in self.mappings(Frame(n as u32)) {

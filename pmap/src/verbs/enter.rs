@@ -123,10 +123,8 @@ pub(crate) fn run<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, mut it: Entering, 
                 old,
                 new,
             }),
-            Part::Stored if it.old != it.new => ask_old(c, cpu, &it, |old, new, verb| Hook::Stored {
-                verb,
-                old,
-                new,
+            Part::Stored if it.old != it.new => ask_old(c, cpu, &it, |old, new, verb| {
+                Hook::Stored { verb, old, new }
             }),
             Part::Entered => entered(c, cpu, &it),
             _ => {}

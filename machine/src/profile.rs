@@ -274,6 +274,11 @@ pub struct ProfileError(pub String);
 const EMBEDDED: &[(&str, &str)] = &[
     ("sheevaplug", include_str!("../profiles/sheevaplug.toml")),
     ("tiny-vivt", include_str!("../profiles/tiny-vivt.toml")),
+    ("tiny-line", include_str!("../profiles/tiny-line.toml")),
+    (
+        "tiny-line-ra",
+        include_str!("../profiles/tiny-line-ra.toml"),
+    ),
 ];
 
 impl Profile {

@@ -2,6 +2,7 @@
 
 pub mod case;
 pub mod command;
+pub mod explore;
 pub mod guests;
 pub mod inject;
 pub mod journal;

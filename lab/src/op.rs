@@ -78,6 +78,10 @@ pub enum Op {
     EvictAll,
     /// Hardware: the instruction cache empties itself.
     EvictInstructions,
+    /// Hardware: one data line leaves, by its tag: the virtual address in a VIVT cache.
+    Evict(Va),
+    /// Hardware: one instruction line leaves.
+    EvictInstruction(Va),
     /// Hardware: a data line nobody asked for.
     Prefetch(Va),
     /// Hardware: an instruction line nobody asked for.
@@ -354,6 +358,16 @@ impl Op {
                     .into_iter()
                     .for_each(|s| world.step(CPU0, Step::EvictInstruction(s)));
             }
+            Op::Evict(v) => {
+                if let Some(slot) = holder(&world.hw().cpu(CPU0).dcache, v.0) {
+                    world.step(CPU0, Step::EvictData(slot));
+                }
+            }
+            Op::EvictInstruction(v) => {
+                if let Some(slot) = holder(&world.hw().cpu(CPU0).icache, v.0) {
+                    world.step(CPU0, Step::EvictInstruction(slot));
+                }
+            }
             Op::Prefetch(v) => world.step(CPU0, Step::PrefetchData(VirtAddr(v.0))),
             Op::PrefetchInstruction(v) => {
                 world.step(CPU0, Step::PrefetchInstruction(VirtAddr(v.0)));
@@ -410,6 +424,14 @@ fn frames<O: Observer + Clone>(world: &World<O>, first: Page, count: u8) -> Vec<
     (0..count)
         .map(|n| frame(world, Page(first.0.saturating_add(n))))
         .collect()
+}
+
+/// The slot of the line with this tag.
+fn holder(cache: &machine::cache::Cache, tag: u32) -> Option<u32> {
+    let line = tag & !(cache.line_bytes() - 1);
+    cache
+        .valid_slots()
+        .find(|slot| cache.tag_address(*slot) == line)
 }
 
 /// Switches to a space unless it runs.

@@ -271,6 +271,26 @@ impl Cache {
         (0..self.slots()).filter(|s| self.valid(*s))
     }
 
+    /// How addresses find lines.
+    pub fn lookup(&self) -> Lookup {
+        self.lookup
+    }
+
+    /// How victims are chosen.
+    pub fn replacement(&self) -> Replacement {
+        self.geometry.replacement
+    }
+
+    /// The round-robin pointers, for snapshots.
+    pub fn pointers(&self) -> &[u8] {
+        &self.next
+    }
+
+    /// The same, to restore.
+    pub fn pointers_mut(&mut self) -> &mut [u8] {
+        &mut self.next
+    }
+
     /// A hash of all that decides future behaviour: valid lines with their bytes, and the victim
     /// choice. Ages enter by their order only.
     pub fn fingerprint(&self) -> u64 {

@@ -286,6 +286,11 @@ const EMBEDDED: &[(&str, &str)] = &[
         include_str!("../profiles/xscale-pxa255.toml"),
     ),
     ("tiny-vivt", include_str!("../profiles/tiny-vivt.toml")),
+    ("tiny-line", include_str!("../profiles/tiny-line.toml")),
+    (
+        "tiny-line-ra",
+        include_str!("../profiles/tiny-line-ra.toml"),
+    ),
 ];
 
 impl Profile {

@@ -13,7 +13,7 @@ use crate::state::{NONE, Pmap, PvEntry};
 use crate::types::{PvFlags, SpaceId};
 
 impl Pmap {
-    fn push(&mut self, entry: PvEntry) {
+    pub(crate) fn push(&mut self, entry: PvEntry) {
         let head = self.page(entry.frame).head;
         let entry = PvEntry {
             next: head,

@@ -216,6 +216,31 @@ impl Pmap {
         space.is_kernel() || self.cpus[usize::from(cpu.0)].live == Some(space)
     }
 
+    /// Forgets every page and mapping, for [`Pmap::restore`]; spaces and tables stay.
+    pub fn forget_pages(&mut self) {
+        self.pages.fill(NEW_PAGE);
+        self.pvs.clear();
+        self.pv_free = NONE;
+    }
+
+    /// Puts a mapping at the head of its page's list without asking anybody: rebuilds a state that was
+    /// read through [`Pmap::mappings`], oldest first.
+    pub fn restore(&mut self, space: SpaceId, va: VirtAddr, flags: PvFlags, pte: Pte) {
+        self.push(crate::pv::new_entry(space, va, pte.frame(), flags, pte));
+    }
+
+    /// A space's own bits; 0 if it does not exist.
+    pub fn space_bits(&self, space: SpaceId) -> u8 {
+        self.spaces.get(usize::from(space.0)).map_or(0, |s| s.bits)
+    }
+
+    /// A space's own bits, to restore; nothing if the space does not exist.
+    pub fn restore_space_bits(&mut self, space: SpaceId, bits: u8) {
+        if let Some(record) = self.spaces.get_mut(usize::from(space.0)) {
+            record.bits = bits;
+        }
+    }
+
     /// A hash of everything but free records.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = 11;

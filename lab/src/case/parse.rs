@@ -425,6 +425,8 @@ impl Source<'_> {
         Ok(match verb {
             "evict-all" => Op::EvictAll,
             "evict-instructions" => Op::EvictInstructions,
+            "evict" => Op::Evict(va()?),
+            "evict-instruction" => Op::EvictInstruction(va()?),
             "prefetch" => Op::Prefetch(va()?),
             "prefetch-instruction" => Op::PrefetchInstruction(va()?),
             "tlb-drop" => Op::TlbDrop(va()?),
@@ -432,7 +434,7 @@ impl Source<'_> {
             _ => return Err(self.unknown(
                 node,
                 verb,
-                "evict-all, evict-instructions, prefetch, prefetch-instruction, tlb-drop, drain",
+                "evict-all, evict-instructions, evict, evict-instruction, prefetch, prefetch-instruction, tlb-drop, drain",
             )),
         })
     }

@@ -155,6 +155,8 @@ fn kernel_text(op: &Op) -> String {
         }
         Op::EvictAll => "hw evict-all".to_owned(),
         Op::EvictInstructions => "hw evict-instructions".to_owned(),
+        Op::Evict(v) => format!("hw evict {:#x}", v.0),
+        Op::EvictInstruction(v) => format!("hw evict-instruction {:#x}", v.0),
         Op::Prefetch(v) => format!("hw prefetch {:#x}", v.0),
         Op::PrefetchInstruction(v) => format!("hw prefetch-instruction {:#x}", v.0),
         Op::TlbDrop(v) => format!("hw tlb-drop {:#x}", v.0),

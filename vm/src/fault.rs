@@ -369,7 +369,9 @@ pub(crate) fn trap<C: VmCtx + ?Sized>(
         return Ok(());
     }
     match space {
-        Some(space) if !kernel => fault(c, cpu, space, abort.va, abort.access, For::Access).map(|_| ()),
+        Some(space) if !kernel => {
+            fault(c, cpu, space, abort.va, abort.access, For::Access).map(|_| ())
+        }
         _ if user => Err(Errno::EFAULT.into()),
         _ => {
             let va = abort.va;

@@ -1,5 +1,6 @@
 //! The laboratory: worlds, the oracle, operations and cases, scenarios and reports.
 
+pub mod adversary;
 pub mod case;
 pub mod command;
 pub mod explore;
@@ -9,8 +10,10 @@ pub mod journal;
 pub mod op;
 pub mod oracle;
 pub mod process;
+pub mod record;
 pub mod scenario;
 pub mod system;
+pub mod tree;
 pub mod world;
 
 pub use world::{State, World};

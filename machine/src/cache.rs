@@ -89,6 +89,11 @@ impl Cache {
         self.random = seed | 1;
     }
 
+    /// Keeps dirt by parts of `bytes` (a power of two, at least an eighth of a line), not by lines.
+    pub fn part_dirt(&mut self, bytes: u32) {
+        self.dirty_shift = bytes.trailing_zeros().min(self.geometry.line_shift);
+    }
+
     /// Line size, bytes.
     pub fn line_bytes(&self) -> u32 {
         1 << self.geometry.line_shift
@@ -220,6 +225,11 @@ impl Cache {
         (self.tags[slot as usize] << self.geometry.line_shift) as u32
     }
 
+    /// The tag address of a valid line, all of it: a trace's addresses have up to 64 bits.
+    pub fn line_address(&self, slot: u32) -> u64 {
+        self.tags[slot as usize] << self.geometry.line_shift
+    }
+
     /// The dirty parts, one bit each from the line's start; 0 is clean.
     #[inline]
     pub fn dirty(&self, slot: u32) -> u8 {
@@ -235,6 +245,12 @@ impl Cache {
     #[inline]
     pub fn soil(&mut self, slot: u32, offset: u32) {
         self.dirty[slot as usize] |= 1 << (offset >> self.dirty_shift);
+    }
+
+    /// Marks several parts dirty, one bit each from the line's start.
+    #[inline]
+    pub fn soil_parts(&mut self, slot: u32, parts: u8) {
+        self.dirty[slot as usize] |= parts;
     }
 
     /// Marks the whole line clean.

@@ -38,7 +38,7 @@ pub struct Cache {
     /// One bit a dirty part.
     dirty: Vec<u8>,
     data: Vec<u8>,
-    /// LRU: when each slot was last used. FIFO: when filled.
+    /// LRU: when each slot was last used. FIFO: when filled. 0 if it is invalid.
     used: Vec<u64>,
     /// Round robin: the next victim's way, one a set (or one in all).
     next: Vec<u8>,
@@ -137,9 +137,7 @@ impl Cache {
         let base = self.set_base(index);
         let line = tag >> self.geometry.line_shift;
         let ways = &self.tags[base..base + self.geometry.ways as usize];
-        ways.iter()
-            .position(|t| *t == line)
-            .map(|way| (base + way) as u32)
+        way_of(ways, line).map(|way| (base + way) as u32)
     }
 
     /// Counts a use of a line that is in, for LRU.
@@ -155,17 +153,15 @@ impl Cache {
     pub fn victim(&mut self, (index, _): (u64, u64)) -> u32 {
         let base = self.set_base(index);
         let ways = self.geometry.ways as usize;
-        if let Some(way) = self.tags[base..base + ways]
-            .iter()
-            .position(|t| *t == INVALID)
-        {
+        if !self.used.is_empty() {
+            // An invalid slot was never used, so it is the first of the oldest.
+            return (base + first_least(&self.used[base..base + ways])) as u32;
+        }
+        if let Some(way) = way_of(&self.tags[base..base + ways], INVALID) {
             return (base + way) as u32;
         }
         let way = match self.geometry.replacement {
-            Replacement::Lru | Replacement::Fifo => {
-                let used = &self.used[base..base + ways];
-                (0..ways).min_by_key(|w| used[*w]).unwrap_or(0)
-            }
+            Replacement::Lru | Replacement::Fifo => unreachable!("they have ages"),
             Replacement::RoundRobin => self.advance(base / ways),
             Replacement::RoundRobinGlobal => self.advance(0),
             Replacement::Random => {
@@ -213,6 +209,9 @@ impl Cache {
     pub fn invalidate(&mut self, slot: u32) {
         self.tags[slot as usize] = INVALID;
         self.dirty[slot as usize] = 0;
+        if let Some(used) = self.used.get_mut(slot as usize) {
+            *used = 0;
+        }
     }
 
     /// The address the line was filled from.
@@ -332,4 +331,35 @@ impl Cache {
             assert!(!twins, "slot {slot}: its line is in another way too");
         }
     }
+}
+
+/// The way that holds a line. All ways of a group are compared before asking whether one is it:
+/// which way hits cannot be predicted, whether one hits mostly can.
+#[inline]
+fn way_of(ways: &[u64], line: u64) -> Option<usize> {
+    let mut groups = ways.chunks_exact(4);
+    for (n, group) in groups.by_ref().enumerate() {
+        let hits = group
+            .iter()
+            .rev()
+            .fold(0_u32, |hits, tag| hits << 1 | u32::from(*tag == line));
+        if hits != 0 {
+            return Some(4 * n + hits.trailing_zeros() as usize);
+        }
+    }
+    let rest = groups.remainder();
+    let way = rest.iter().position(|tag| *tag == line)?;
+    Some(ways.len() - rest.len() + way)
+}
+
+/// Index of the least number, the first if there are several. Without a branch: ages are not
+/// predictable.
+#[inline]
+fn first_least(numbers: &[u64]) -> usize {
+    let mut least = (u64::MAX, 0);
+    for (n, number) in numbers.iter().enumerate() {
+        least.1 = std::hint::select_unpredictable(*number < least.0, n, least.1);
+        least.0 = least.0.min(*number);
+    }
+    least.1
 }

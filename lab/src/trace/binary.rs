@@ -17,7 +17,7 @@
 
 use std::io::{self, Write};
 
-use super::record::{Kind, Place, Ref, TraceError};
+use super::record::{Kind, NO_RECORD, Place, Ref, TraceError};
 use super::source::Source;
 
 /// First bytes of the form, version included.
@@ -75,8 +75,9 @@ impl<W: Write> Writer<W> {
     /// Writing failed, or the size is impossible.
     #[inline]
     pub fn record(&mut self, kind: Kind, va: u64, size: u32) -> io::Result<()> {
-        if let Err(what) = Ref::checked(kind, va, u64::from(size)) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        let record = Ref { va, size, kind };
+        if !record.is_possible() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, record.fault()));
         }
         let n = kind as usize;
         let delta = va.wrapping_sub(self.last.next_va[n]) as i64;
@@ -143,6 +144,13 @@ fn checksum(head: &[u8], payload: &[u8]) -> u32 {
     crc.sum()
 }
 
+/// A broken record: those before it, its place, and what is wrong.
+struct Broken {
+    records: usize,
+    at: usize,
+    what: String,
+}
+
 /// Reads the binary form.
 pub(crate) struct Decoder {
     last: Last,
@@ -191,9 +199,14 @@ impl Decoder {
             return Ok(false);
         }
         let count = (self.records_left as usize).min(most - out.len());
-        let used = match self.records(source.bytes_and_slack(), out, count) {
+        let have = out.len();
+        out.resize(have + count, NO_RECORD);
+        let used = match self.records(source.bytes_and_slack(), &mut out[have..]) {
             Ok(used) => used,
-            Err((at, what)) => return Err(wrong(source, at, what)),
+            Err(broken) => {
+                out.truncate(have + broken.records);
+                return Err(wrong(source, broken.at, broken.what));
+            }
         };
         source.consume(used);
         self.payload_left -= used;
@@ -204,56 +217,47 @@ impl Decoder {
         Ok(true)
     }
 
-    /// Decodes `count` records from the front of `bytes`. Returns how many bytes they took.
-    fn records(
-        &mut self,
-        bytes: &[u8],
-        out: &mut Vec<Ref>,
-        count: usize,
-    ) -> Result<usize, (usize, String)> {
+    /// Decodes records from the front of `bytes` until `out` is full. Returns how many bytes they
+    /// took.
+    fn records(&mut self, bytes: &[u8], out: &mut [Ref]) -> Result<usize, Broken> {
+        let broken = |records, at, what| Err(Broken { records, at, what });
         let mut last = self.last;
         let mut at = 0;
-        for _ in 0..count {
-            // A record takes at most 12 bytes, so one that starts within the payload ends within
-            // the slack; whether it ends within the payload is checked before the next.
+        for (count, record) in out.iter_mut().enumerate() {
+            // A record takes at most 19 bytes even if it is broken, so one that starts within the
+            // payload is within the slack; whether it ends within the payload is checked next.
             if at >= self.payload_left {
-                return Err((at, "a record runs out of its block".to_owned()));
+                return broken(count, at, OVERRUN.to_owned());
             }
-            let head = bytes[at];
             let from = at;
+            let head = bytes[at];
             let n = usize::from(head & 7);
-            at += 1;
-            if head & SIZE_FOLLOWS != 0 {
-                last.size[n] = u32::from(bytes[at]);
-                at += 1;
-                if last.size[n] == 0 {
-                    last.size[n] = u32::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
-                    at += 2;
-                }
+            // Without a branch: sizes of instructions are not predictable.
+            let sized = usize::from(head & SIZE_FOLLOWS != 0);
+            let mut size = [last.size[n], u32::from(bytes[at + 1])][sized];
+            at += 1 + sized;
+            if size == 0 && sized == 1 {
+                size = u32::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
+                at += 2;
             }
             let len = usize::from(head >> 4);
             let zigzag = word(bytes, at) & MASK[len];
             at += len;
             let delta = zigzag >> 1 ^ (zigzag & 1).wrapping_neg();
             let va = last.next_va[n].wrapping_add(delta);
-            let size = last.size[n];
             last.next_va[n] = va.wrapping_add(u64::from(size));
+            last.size[n] = size;
             let Some(kind) = Kind::from_code(head & 7).filter(|_| len <= 8) else {
-                return Err((
-                    from,
-                    format!(
-                        "record head {head:#04x}; expected a kind 0 to 5 and a delta of at most 8 bytes"
-                    ),
-                ));
+                return broken(count, from, unknown(head));
             };
-            let record = Ref::checked(kind, va, u64::from(size)).map_err(|what| (from, what))?;
-            out.push(record);
+            // Field by field: a record put together first would be stored twice.
+            (record.va, record.size, record.kind) = (va, size, kind);
+            if !(Ref { va, size, kind }).is_possible() {
+                return broken(count, from, (Ref { va, size, kind }).fault());
+            }
         }
         if at > self.payload_left {
-            return Err((
-                self.payload_left,
-                "a record runs out of its block".to_owned(),
-            ));
+            return broken(out.len(), self.payload_left, OVERRUN.to_owned());
         }
         self.last = last;
         Ok(at)
@@ -312,6 +316,13 @@ impl Decoder {
         self.ended = true;
         Ok(())
     }
+}
+
+const OVERRUN: &str = "a record runs out of its block; expected its end within";
+
+#[cold]
+fn unknown(head: u8) -> String {
+    format!("record head {head:#04x}; expected a kind of 0 to 5 and a delta of up to 8 bytes")
 }
 
 fn wrong(source: &Source, at: usize, what: impl Into<String>) -> TraceError {

@@ -44,7 +44,7 @@ pub(crate) struct Access {
     pub at: u32,
     /// Bytes of the line that are accessed.
     pub bytes: u16,
-    /// Dirty parts that a store touches, if lines have several.
+    /// Dirty parts that a store touches; none for a load.
     pub parts: u8,
 }
 
@@ -80,22 +80,41 @@ pub(crate) struct Stores {
     pub each: bool,
 }
 
-impl Stores {
+/// The memo's rule, ready to be applied without branching on the operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memo {
+    allocate: bool,
+    /// Low bits of the memo after each operation.
+    after: [u64; 4],
+}
+
+impl Memo {
+    pub(crate) fn new(stores: Stores) -> Self {
+        let quiet = |is: bool| HELD | if is { QUIET } else { 0 };
+        let stored = quiet(!stores.each);
+        Self {
+            allocate: stores.allocate,
+            after: [quiet(!stores.back && !stores.each), stored, stored, stored],
+        }
+    }
+
     /// Whether an access changes nothing.
     #[inline]
-    pub(crate) fn idle(self, memo: u64, line: u64) -> bool {
+    pub(crate) fn idle(&self, memo: u64, line: u64) -> bool {
         let any = u64::from(line & OPERATION == READ);
         memo | any == line | HELD | QUIET
     }
 
     /// The memo after an access that was not idle.
     #[inline]
-    pub(crate) fn after(self, memo: u64, line: u64) -> u64 {
+    pub(crate) fn after(&self, memo: u64, line: u64) -> u64 {
         let address = line & !OPERATION;
-        match line & OPERATION {
-            READ => address | HELD | u64::from(!self.back && !self.each),
-            WRITE if !self.allocate && memo & !QUIET != address | HELD => NONE,
-            _ => address | HELD | u64::from(!self.each),
+        let operation = line & OPERATION;
+        let after = address | self.after[operation as usize];
+        if self.allocate || operation != WRITE || memo & !QUIET == address | HELD {
+            after
+        } else {
+            NONE
         }
     }
 }
@@ -126,6 +145,7 @@ pub(crate) struct Level {
     /// One miss for each reference, however many of its lines miss.
     once: bool,
     last_miss: u32,
+    rule: Memo,
     memo: Vec<u64>,
     pub missed: Missed,
     /// Needs of the current batch, if somebody wants them.
@@ -147,6 +167,7 @@ impl Level {
             stores,
             once: straddle == Straddle::Cachegrind,
             last_miss: u32::MAX,
+            rule: Memo::new(stores),
             memo: vec![NONE; geometry.set_mask as usize + 1],
             missed: Missed::default(),
             events: None,
@@ -160,25 +181,26 @@ impl Level {
         let mut kept = 0;
         for n in 0..accesses.len() {
             let access = accesses[n];
-            if self.take(access) {
-                accesses[kept] = access;
-                kept += 1;
+            if self.is_idle(access.line) {
+                continue;
             }
+            accesses[kept] = access;
+            kept += 1;
+            self.look_up(access);
         }
         accesses.truncate(kept);
     }
 
-    /// Takes one access; false if it was idle.
+    /// Whether an access changes nothing; if it does not, the memo takes it up.
     #[inline]
-    pub(crate) fn take(&mut self, access: Access) -> bool {
-        let set = (access.line >> self.shift) as usize & self.set_mask;
+    fn is_idle(&mut self, line: u64) -> bool {
+        let set = (line >> self.shift) as usize & self.set_mask;
         let memo = &mut self.memo[set];
-        if self.stores.idle(*memo, access.line) {
-            return false;
+        let idle = self.rule.idle(*memo, line);
+        if !idle {
+            *memo = self.rule.after(*memo, line);
         }
-        *memo = self.stores.after(*memo, access.line);
-        self.look_up(access);
-        true
+        idle
     }
 
     /// Takes an access by any address in the line; for a level with longer lines than those in
@@ -186,7 +208,9 @@ impl Level {
     pub(crate) fn take_within(&mut self, access: Access) {
         let within = (1 << self.shift) - 1;
         let line = access.line & !within | access.line & OPERATION;
-        self.take(Access { line, ..access });
+        if !self.is_idle(line) {
+            self.look_up(Access { line, ..access });
+        }
     }
 
     #[inline]
@@ -202,50 +226,48 @@ impl Level {
                 None => return,
             },
         };
-        if access.line & OPERATION != READ {
-            self.store(slot, access);
-        }
-    }
-
-    fn store(&mut self, slot: u32, access: Access) {
         if self.stores.back {
             self.cache.soil_parts(slot, access.parts);
-        } else {
+        } else if access.line & OPERATION != READ {
             self.emit(access.line, access.at, Need::Through);
         }
     }
 
     /// Counts a miss and brings the line in, if this access does. Returns its slot.
+    #[inline(never)]
     fn miss(&mut self, access: Access) -> Option<u32> {
         let line = access.line & !OPERATION;
         let store = access.line & OPERATION == WRITE;
         let counts = !(self.once && self.last_miss == access.at);
         self.last_miss = access.at;
-        self.missed.writes += u64::from(store && counts);
-        self.missed.reads += u64::from(!store && counts);
+        self.missed.writes += u64::from(store & counts);
+        self.missed.reads += u64::from(!store & counts);
         if store && !self.stores.allocate {
             self.missed.around += 1;
             self.missed.around_bytes += u64::from(access.bytes);
             self.emit(line, access.at, Need::WriteAround);
             return None;
         }
-        let need = if store {
-            Need::WriteMiss
-        } else {
-            Need::ReadMiss
-        };
-        self.emit(line, access.at, need);
+        if self.events.is_some() {
+            let need = if store {
+                Need::WriteMiss
+            } else {
+                Need::ReadMiss
+            };
+            self.emit(line, access.at, need);
+        }
         let slot = self.cache.victim((line, line));
         self.write_back(slot, access.at);
         self.cache.install(slot, (line, line), 0);
         Some(slot)
     }
 
+    #[inline]
     fn write_back(&mut self, slot: u32, at: u32) {
         let dirty = self.cache.dirty(slot);
-        if dirty != 0 {
-            self.missed.writebacks += 1;
-            self.missed.parts += u64::from(dirty.count_ones());
+        self.missed.writebacks += u64::from(dirty != 0);
+        self.missed.parts += u64::from(dirty.count_ones());
+        if self.events.is_some() && dirty != 0 {
             self.emit(self.cache.line_address(slot), at, Need::WriteBack);
         }
     }

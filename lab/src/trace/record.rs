@@ -56,22 +56,32 @@ pub struct Ref {
     pub kind: Kind,
 }
 
+/// What a place for a record holds before it is read.
+pub(crate) const NO_RECORD: Ref = Ref {
+    va: 0,
+    size: 0,
+    kind: Kind::Fetch,
+};
+
 impl Ref {
-    /// A record if the size is possible and the last byte has an address; else what was expected.
-    pub fn checked(kind: Kind, va: u64, size: u64) -> Result<Self, String> {
-        let least = u64::from(!kind.is_operation());
-        if !(least..=SIZE_MAX).contains(&size) {
-            return Err(format!(
-                "size is {size:#x}; expected {least} to {SIZE_MAX:#x}"
-            ));
+    /// Whether the size is possible and the last byte has an address.
+    #[inline]
+    pub fn is_possible(self) -> bool {
+        let size = u64::from(self.size);
+        let least = u64::from(!self.kind.is_operation());
+        let end = self.va.wrapping_add(size).wrapping_sub(least);
+        size >= least && size <= SIZE_MAX && end >= self.va
+    }
+
+    /// What is not possible about it, for a message.
+    #[cold]
+    pub fn fault(self) -> String {
+        let Self { va, size, kind } = self;
+        let least = u32::from(!kind.is_operation());
+        if !(u64::from(least)..=SIZE_MAX).contains(&u64::from(size)) {
+            return format!("size is {size:#x}; expected {least} to {SIZE_MAX:#x}");
         }
-        if va.checked_add(size.saturating_sub(1)).is_none() {
-            return Err(format!(
-                "{size:#x} bytes at {va:#x}; expected an end below 2^64"
-            ));
-        }
-        let size = size as u32;
-        Ok(Self { va, size, kind })
+        format!("{size:#x} bytes at {va:#x}; expected an end below 2^64")
     }
 }
 

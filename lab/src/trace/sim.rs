@@ -144,7 +144,7 @@ impl Simulation {
     }
 
     fn wire(&mut self, setup: &Setup) {
-        let traffic = setup.l2.is_some() && setup.l2_feed == L2Feed::Traffic;
+        let traffic = setup.l2.is_some();
         let wiring = Wiring {
             l1i: self.front(setup.l1i, setup.page, Side::Fetch, false),
             l1d: self.front(setup.l1d, setup.page, Side::Data, traffic),
@@ -250,7 +250,7 @@ impl Simulation {
     pub fn push_and_tell(&mut self, batch: &[Ref], followers: &mut [&mut dyn Follow]) {
         let mut rest = batch;
         while !rest.is_empty() {
-            let operation = rest.iter().position(|r| r.kind.is_operation());
+            let operation = find_operation(rest);
             let (piece, after) = rest.split_at(operation.unwrap_or(rest.len()));
             self.references(piece);
             self.tell(piece, followers);
@@ -382,6 +382,15 @@ impl Simulation {
     }
 }
 
+/// Index of the first operation. There is hardly ever one, so all are asked at once first.
+fn find_operation(batch: &[Ref]) -> Option<usize> {
+    let kinds = batch.iter().fold(0, |all, r| all | r.kind as u8);
+    if kinds & Kind::Clean as u8 == 0 {
+        return None;
+    }
+    batch.iter().position(|r| r.kind.is_operation())
+}
+
 fn clear(level: &mut Level) {
     if let Some(events) = &mut level.events {
         events.clear();
@@ -459,7 +468,7 @@ impl Behind {
         }
         let line = event.line | if write { WRITE } else { READ };
         let at = event.at;
-        let (bytes, parts) = (0, 1);
+        let (bytes, parts) = (0, u8::from(write));
         self.level.take_within(Access {
             line,
             at,

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use super::record::{Place, TraceError};
 
 /// Bytes that may be read behind the end of the data; their value means nothing.
-pub const SLACK: usize = 16;
+pub const SLACK: usize = 32;
 
 /// Most bytes that a decoder can ask for at once.
 pub const WINDOW: usize = 2 << 20;

@@ -4,8 +4,10 @@
 //! of its size, those left out that repeat the line before ([`super::level`], idle accesses). Both
 //! loops write without branching on what they read, because a trace is not predictable.
 
+use std::hint::select_unpredictable;
+
 use super::geometry::{Modify, Straddle};
-use super::level::{Access, MODIFY, NONE, READ, Stores, WRITE};
+use super::level::{Access, MODIFY, Memo, NONE, READ, Stores, WRITE};
 use super::record::{Kind, Ref};
 
 /// Fetches or data.
@@ -55,10 +57,9 @@ impl Parted {
             Modify::ReadWrite => MODIFY as u8,
         };
         let operation = [READ as u8, READ as u8, WRITE as u8, modified];
-        let written = operation.map(|op| if op == READ as u8 { 0 } else { u64::MAX });
+        let (fetches_to, data_to) = (&mut fetches[..], &mut data[..]);
         let (mut f, mut d) = (0, 0);
-        let mut bytes = 0;
-        let mut counts = [0_u64; 4];
+        let (mut writes, mut both, mut bytes) = (0, 0, 0);
         for (at, record) in batch.iter().enumerate() {
             let kind = record.kind as usize & 3;
             let sided = Sided {
@@ -67,24 +68,22 @@ impl Parted {
                 size: record.size as u16,
                 operation: operation[kind],
             };
-            fetches[f] = sided;
-            data[d] = sided;
+            // Both get it, and only one keeps it: cheaper than asking which.
+            fetches_to[f] = sided;
+            data_to[d] = sided;
             let fetch = usize::from(record.kind == Kind::Fetch);
             f += fetch;
             d += 1 - fetch;
-            counts[kind] += 1;
-            bytes += u64::from(record.size) & written[kind];
+            let (write, modify) = (u64::from(kind == 2), u64::from(sided.operation) >> 1);
+            writes += write;
+            both += modify;
+            bytes += u64::from(record.size) & (write | modify).wrapping_neg();
         }
         fetches.truncate(f);
         data.truncate(d);
-        let stored = if modify == Modify::ReadWrite {
-            counts[3]
-        } else {
-            0
-        };
-        self.records.fetches += counts[0];
-        self.records.reads += counts[1] + counts[3];
-        self.records.writes += counts[2] + stored;
+        self.records.fetches += f as u64;
+        self.records.reads += d as u64 - writes;
+        self.records.writes += writes + both;
         self.records.bytes_written += bytes;
     }
 }
@@ -95,7 +94,7 @@ pub(crate) struct Stream {
     shift: u32,
     /// log2 of the bytes that share a dirty bit.
     part_shift: u32,
-    stores: Stores,
+    rule: Memo,
     straddle: Straddle,
     /// Operations that the caches can tell apart: a TLB takes everything for a load.
     operations: u64,
@@ -124,7 +123,7 @@ impl Stream {
             side: key.side,
             shift: key.shift,
             part_shift: key.part_shift,
-            stores: key.stores,
+            rule: Memo::new(key.stores),
             straddle,
             operations: if key.translations { 0 } else { u64::MAX },
             memo: NONE,
@@ -139,36 +138,64 @@ impl Stream {
         let sided = &parted.sides[self.side as usize];
         self.accesses.clear();
         self.accesses.resize(sided.len(), Access::default());
-        let line_mask = !((1_u64 << self.shift) - 1);
-        let (mut memo, mut kept) = (self.memo, 0);
-        let (mut stored, mut modified) = (0, 0);
-        for one in sided {
-            let operation = u64::from(one.operation) & self.operations;
-            let (line, last) = (one.va & line_mask, one.last() & line_mask);
-            stored += operation & WRITE;
-            modified += operation >> 1;
-            let first = self.access(
-                one,
-                line | operation,
-                one.va,
-                one.last().min(line | !line_mask),
-            );
-            self.accesses[kept] = first;
-            let idle = self.stores.idle(memo, first.line);
-            kept += usize::from(!idle);
-            memo = if idle {
-                memo
+        // All are loads, until stores are taken away.
+        self.reads += sided.len() as u64;
+        let mut rest = &sided[..];
+        let mut kept = 0;
+        loop {
+            let within = if self.part_shift == self.shift {
+                self.within_lines::<false>(rest, &mut kept)
             } else {
-                self.stores.after(memo, first.line)
+                self.within_lines::<true>(rest, &mut kept)
             };
-            if line != last {
-                (memo, kept) = self.straddle(one, memo, kept);
-            }
+            let Some(one) = rest.get(within) else { break };
+            self.straddle(one, &mut kept);
+            rest = &rest[within + 1..];
         }
         self.accesses.truncate(kept);
-        self.memo = memo;
+    }
+
+    /// Takes references that stay within a line, up to the first that does not; returns its index.
+    #[inline]
+    fn within_lines<const PARTS: bool>(&mut self, sided: &[Sided], kept: &mut usize) -> usize {
+        let accesses = &mut self.accesses[..];
+        let (shift, part_shift, operations) = (self.shift, self.part_shift, self.operations);
+        let line_mask = !((1_u64 << shift) - 1);
+        let rule = self.rule;
+        let (mut memo, mut next) = (self.memo, *kept);
+        let (mut stored, mut modified) = (0, 0);
+        let mut done = 0;
+        for one in sided {
+            let line = one.va & line_mask;
+            if (one.last() ^ one.va) & line_mask != 0 {
+                break;
+            }
+            let operation = u64::from(one.operation) & operations;
+            let line = line | operation;
+            let whole = u8::from(operation != READ);
+            let parts = if PARTS {
+                parts(one.va, one.last(), shift, part_shift) & whole.wrapping_neg()
+            } else {
+                whole
+            };
+            let (at, bytes) = (one.at, one.size);
+            accesses[next] = Access {
+                line,
+                at,
+                bytes,
+                parts,
+            };
+            let idle = rule.idle(memo, line);
+            next += usize::from(!idle);
+            memo = select_unpredictable(idle, memo, rule.after(memo, line));
+            stored += operation & WRITE;
+            modified += operation >> 1;
+            done += 1;
+        }
+        (self.memo, *kept) = (memo, next);
         self.writes += stored + modified;
-        self.reads += sided.len() as u64 - stored;
+        self.reads -= stored;
+        done
     }
 
     /// Forgets which line was last: something else than an access has changed the caches.
@@ -176,46 +203,44 @@ impl Stream {
         self.memo = NONE;
     }
 
-    /// The lines after the first of a reference that touches several.
-    #[cold]
-    fn straddle(&mut self, one: &Sided, mut memo: u64, mut kept: usize) -> (u64, usize) {
+    /// Takes a reference that touches several lines.
+    fn straddle(&mut self, one: &Sided, kept: &mut usize) {
         let operation = u64::from(one.operation) & self.operations;
         let (first, last) = (one.va >> self.shift, one.last() >> self.shift);
-        self.accesses.resize(
-            self.accesses.len() + (last - first) as usize,
-            Access::default(),
-        );
-        for number in first + 1..=last {
-            let from = number << self.shift;
-            let to = one.last().min(from | ((1 << self.shift) - 1));
-            let access = self.access(one, from | operation, from, to);
-            self.accesses[kept] = access;
-            kept += 1;
-            memo = self.stores.after(memo, access.line);
+        let stores = u8::from(operation != READ).wrapping_neg();
+        let room = self.accesses.len() + (last - first) as usize;
+        self.accesses.resize(room, Access::default());
+        for number in first..=last {
+            let line = number << self.shift;
+            let from = one.va.max(line);
+            let to = one.last().min(line | ((1 << self.shift) - 1));
+            let access = Access {
+                line: line | operation,
+                at: one.at,
+                bytes: (to - from + 1) as u16,
+                parts: parts(from, to, self.shift, self.part_shift) & stores,
+            };
+            self.accesses[*kept] = access;
+            if !self.rule.idle(self.memo, access.line) {
+                *kept += 1;
+                self.memo = self.rule.after(self.memo, access.line);
+            }
         }
-        if self.straddle == Straddle::Split {
-            self.reads += if operation == WRITE { 0 } else { last - first };
-            self.writes += if operation == READ { 0 } else { last - first };
-        }
-        (memo, kept)
-    }
-
-    /// The access to `line` that touches the bytes `from` to `to` of it.
-    #[inline]
-    fn access(&self, one: &Sided, line: u64, from: u64, to: u64) -> Access {
-        let part = |va: u64| (va & ((1 << self.shift) - 1)) >> self.part_shift;
-        let parts = if self.part_shift == self.shift {
-            1
-        } else {
-            (0xff_u8 << part(from)) & (0xff_u8 >> (7 - part(to)))
+        let extra = match self.straddle {
+            Straddle::Split => last - first,
+            Straddle::Cachegrind => 0,
         };
-        Access {
-            line,
-            at: one.at,
-            bytes: (to - from + 1) as u16,
-            parts,
-        }
+        let (read, written) = (u64::from(operation != WRITE), u64::from(operation != READ));
+        self.writes += written * (1 + extra);
+        self.reads = self.reads + read * (1 + extra) - 1;
     }
+}
+
+/// The dirty parts that the bytes `from` to `to` of a line are in.
+#[inline]
+fn parts(from: u64, to: u64, shift: u32, part_shift: u32) -> u8 {
+    let part = |va: u64| (va & ((1 << shift) - 1)) >> part_shift;
+    (0xff_u8 << part(from)) & (0xff_u8 >> (7 - part(to)))
 }
 
 impl Sided {

@@ -9,7 +9,7 @@
 //! Every line ends in a newline: a last line without one is taken for a truncated file, because a
 //! cut address is an address too.
 
-use super::record::{Kind, Ref};
+use super::record::{Kind, NO_RECORD, Ref};
 
 /// Longest line, bytes.
 pub const LINE_MAX: usize = 1 << 16;
@@ -61,14 +61,48 @@ impl Form {
     }
 }
 
-/// Runs a line parser. It gets the text from its line on and returns the record, if the line is
-/// one, and where the line's newline was reached or passed over.
+/// What is wrong with a line. Small, because every line might be: messages are made when needed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Label,
+    DinLabel,
+    NoBlank,
+    Address,
+    Comma,
+    Size,
+    Decimal,
+    Lackey,
+    /// The record itself is impossible.
+    Record,
+}
+
+impl Fault {
+    fn text(self, record: Ref) -> String {
+        let hex = "expected a hexadecimal number of up to 64 bits";
+        match self {
+            Fault::Label => "no label; expected one of r w i m c v".to_owned(),
+            Fault::DinLabel => "no label; expected 0 to 5 and a blank".to_owned(),
+            Fault::NoBlank => "no blank after the label; expected `LABEL ADDRESS SIZE`".to_owned(),
+            Fault::Address => format!("no address; {hex}"),
+            Fault::Comma => format!("no address; {hex} and a comma"),
+            Fault::Size => format!("no size; {hex}"),
+            Fault::Decimal => "no size; expected a decimal number after the comma".to_owned(),
+            Fault::Lackey => {
+                let expected = "expected `I  `, ` L `, ` S ` or ` M ` and `ADDRESS,SIZE`";
+                format!("no record of lackey; {expected}")
+            }
+            Fault::Record => record.fault(),
+        }
+    }
+}
+
+/// Runs a line parser over `text`. The parser fills a record in and says whether the line is one.
 #[inline(always)]
 fn lines(
     text: &[u8],
     out: &mut Vec<Ref>,
     most: usize,
-    line: impl Fn(&mut Line) -> Result<Option<Ref>, String>,
+    line: impl Fn(&mut Line, &mut Ref) -> Result<bool, Fault>,
 ) -> Parsed {
     let mut done = Parsed {
         bytes: 0,
@@ -76,23 +110,26 @@ fn lines(
         wrong: None,
     };
     let mut at = Line { text, at: 0 };
-    while out.len() < most && at.at < text.len() {
-        match line(&mut at) {
-            Ok(Some(record)) => out.push(record),
-            Ok(None) => {}
-            Err(what) => {
+    let mut have = out.len();
+    out.resize(most, NO_RECORD);
+    while have < most && at.at < text.len() {
+        match line(&mut at, &mut out[have]) {
+            Ok(is_record) => have += usize::from(is_record),
+            Err(fault) => {
+                let what = fault.text(out[have]);
                 done.wrong = Some(format!("{what}, in `{}`", shown(&text[done.bytes..])));
-                return done;
+                break;
             }
         }
         at.skip_rest();
         done.bytes = at.at;
         done.lines += 1;
     }
+    out.truncate(have);
     done
 }
 
-/// A cursor in text that ends in a newline.
+/// A cursor in text that has a newline ahead.
 struct Line<'a> {
     text: &'a [u8],
     at: usize,
@@ -121,124 +158,130 @@ impl Line<'_> {
     }
 
     /// A hexadecimal number that ends where `ends` says.
+    ///
+    /// Digit by digit: most lines are as long as the one before, so the processor guesses the end and
+    /// goes on with the next line, which finding the end by arithmetic would make it wait for.
     #[inline]
-    fn hex(&mut self, what: &str, ends: impl Fn(u8) -> bool) -> Result<u64, String> {
+    fn hex(&mut self, fault: Fault, ends: impl Fn(u8) -> bool) -> Result<u64, Fault> {
         let from = self.at;
-        let (mut value, mut lost) = (0_u64, 0);
+        let mut value = 0_u64;
         loop {
             let digit = HEX[usize::from(self.peek())];
             if digit > 15 {
                 break;
             }
-            lost |= value >> 60;
             value = value << 4 | u64::from(digit);
             self.at += 1;
         }
-        if self.at != from && lost == 0 && ends(self.peek()) {
+        let digits = self.at - from;
+        if (1..=16).contains(&digits) && ends(self.peek()) {
             return Ok(value);
         }
-        self.hex_again(from, what, ends)
+        self.odd_hex(from, fault, ends)
     }
 
-    /// The rare forms: a leading `0x`, or a number that is none.
+    /// A number from `from` on that is long, or starts with `0x`, or is none.
     #[cold]
-    fn hex_again(
+    fn odd_hex(
         &mut self,
         from: usize,
-        what: &str,
+        fault: Fault,
         ends: impl Fn(u8) -> bool,
-    ) -> Result<u64, String> {
-        let prefixed = self.at == from + 1 && self.text[from] == b'0';
-        if prefixed && self.peek().eq_ignore_ascii_case(&b'x') && HEX[self.next()] < 16 {
+    ) -> Result<u64, Fault> {
+        let text = &self.text[from..];
+        let prefix = text.starts_with(b"0x") || text.starts_with(b"0X");
+        let from = if prefix { from + 2 } else { from };
+        self.at = from;
+        while self.peek().is_ascii_hexdigit() {
             self.at += 1;
-            return self.hex(what, ends);
         }
-        Err(format!(
-            "no {what}; expected a hexadecimal number of up to 64 bits"
-        ))
+        let digits = std::str::from_utf8(&self.text[from..self.at]).unwrap_or_default();
+        let value = u64::from_str_radix(digits, 16).map_err(|_| fault)?;
+        if ends(self.peek()) {
+            Ok(value)
+        } else {
+            Err(fault)
+        }
     }
 
-    /// The byte after the next, as an index; a newline at the text's end.
-    fn next(&self) -> usize {
-        usize::from(self.text.get(self.at + 1).copied().unwrap_or(b'\n'))
-    }
-
-    fn decimal(&mut self) -> Result<u64, String> {
+    #[inline]
+    fn decimal(&mut self) -> Result<u64, Fault> {
         let from = self.at;
         let mut value = 0_u64;
         while self.peek().is_ascii_digit() {
-            value = value
-                .saturating_mul(10)
-                .saturating_add(u64::from(self.peek() - b'0'));
+            let digit = u64::from(self.peek() - b'0');
+            value = value.saturating_mul(10).saturating_add(digit);
             self.at += 1;
         }
         if self.at == from || !ends_field(self.peek()) {
-            return Err("no size; expected a decimal number after the comma".to_owned());
+            return Err(Fault::Decimal);
         }
         Ok(value)
     }
 }
 
 #[inline]
-fn xdin_line(line: &mut Line) -> Result<Option<Ref>, String> {
+fn xdin_line(line: &mut Line, out: &mut Ref) -> Result<bool, Fault> {
     line.skip_blanks();
-    let kind = match line.peek() | 0x20 {
-        b'r' => Kind::Read,
-        b'w' => Kind::Write,
-        b'i' => Kind::Fetch,
-        b'm' => Kind::Modify,
-        b'c' => Kind::Clean,
-        b'v' => Kind::Invalidate,
-        _ => return Err("no label; expected one of r w i m c v".to_owned()),
-    };
+    let kind = XDIN_KIND[usize::from(line.peek())];
+    out.kind = Kind::from_code(kind).ok_or(Fault::Label)?;
     line.at += 1;
     if !is_blank(line.peek()) {
-        return Err("label is not followed by a blank; expected `LABEL ADDRESS SIZE`".to_owned());
+        return Err(Fault::NoBlank);
     }
     line.skip_blanks();
-    let va = line.hex("address", ends_field)?;
+    out.va = line.hex(Fault::Address, ends_field)?;
     line.skip_blanks();
-    let size = line.hex("size", ends_field)?;
-    Ref::checked(kind, va, size).map(Some)
+    let size = line.hex(Fault::Size, ends_field)?;
+    finish(out, size)
 }
 
 #[inline]
-fn din_line(line: &mut Line) -> Result<Option<Ref>, String> {
+fn din_line(line: &mut Line, out: &mut Ref) -> Result<bool, Fault> {
     line.skip_blanks();
-    let kind = match line.hex("label", is_blank)? {
+    out.kind = match line.hex(Fault::DinLabel, is_blank)? {
         0 => Kind::Read,
         1 => Kind::Write,
         2 => Kind::Fetch,
         3 => Kind::Modify,
         4 => Kind::Clean,
         5 => Kind::Invalidate,
-        label => return Err(format!("label is {label:x}; expected 0 to 5")),
+        _ => return Err(Fault::DinLabel),
     };
     line.skip_blanks();
-    let va = line.hex("address", ends_field)? & !3;
-    Ref::checked(kind, va, 4).map(Some)
+    out.va = line.hex(Fault::Address, ends_field)? & !3;
+    finish(out, 4)
 }
 
 #[inline]
-fn lackey_line(line: &mut Line) -> Result<Option<Ref>, String> {
+fn lackey_line(line: &mut Line, out: &mut Ref) -> Result<bool, Fault> {
     let head = &line.text[line.at..];
-    let kind = match head {
+    out.kind = match head {
         [b'I', b' ', b' ', ..] => Kind::Fetch,
         [b' ', b'L', b' ', ..] => Kind::Read,
         [b' ', b'S', b' ', ..] => Kind::Write,
         [b' ', b'M', b' ', ..] => Kind::Modify,
-        [b'=', b'=', ..] | [b'-', b'-', ..] | [b'S', b'B', b' ', ..] => return Ok(None),
-        [b'\n', ..] | [b'\r', b'\n', ..] => return Ok(None),
-        _ => {
-            let expected = "expected `I  `, ` L `, ` S ` or ` M ` and `ADDRESS,SIZE`";
-            return Err(format!("no record of lackey; {expected}"));
-        }
+        [b'=', b'=', ..] | [b'-', b'-', ..] | [b'S', b'B', b' ', ..] => return Ok(false),
+        [b'\n', ..] | [b'\r', b'\n', ..] => return Ok(false),
+        _ => return Err(Fault::Lackey),
     };
     line.at += 3;
-    let va = line.hex("address before a comma", |b| b == b',')?;
+    out.va = line.hex(Fault::Comma, |b| b == b',')?;
     line.at += 1;
     let size = line.decimal()?;
-    Ref::checked(kind, va, size).map(Some)
+    finish(out, size)
+}
+
+/// Puts the size in, if the record is possible with it.
+#[inline]
+fn finish(out: &mut Ref, size: u64) -> Result<bool, Fault> {
+    // What does not fit is too large in any case.
+    out.size = u32::try_from(size).unwrap_or(u32::MAX);
+    let (va, size, kind) = (out.va, out.size, out.kind);
+    if !(Ref { va, size, kind }).is_possible() {
+        return Err(Fault::Record);
+    }
+    Ok(true)
 }
 
 #[inline]
@@ -265,6 +308,27 @@ const HEX: [u8; 256] = {
     while n < 16 {
         table[b"0123456789abcdef"[n] as usize] = n as u8;
         table[b"0123456789ABCDEF"[n] as usize] = n as u8;
+        n += 1;
+    }
+    table
+};
+
+/// Code of a kind by its label in xdin; no kind's code for everything else.
+const XDIN_KIND: [u8; 256] = {
+    let mut table = [0xff; 256];
+    let kinds = [
+        (b'r', Kind::Read),
+        (b'w', Kind::Write),
+        (b'i', Kind::Fetch),
+        (b'm', Kind::Modify),
+        (b'c', Kind::Clean),
+        (b'v', Kind::Invalidate),
+    ];
+    let mut n = 0;
+    while n < kinds.len() {
+        let (label, kind) = kinds[n];
+        table[label as usize] = kind as u8;
+        table[label.to_ascii_uppercase() as usize] = kind as u8;
         n += 1;
     }
     table

@@ -128,13 +128,32 @@ impl<W: Write> Writer<W> {
     /// Writing failed.
     pub fn finish(mut self) -> io::Result<W> {
         self.block()?;
-        let total = self.total.to_le_bytes();
-        self.out.write_all(&[0; 4])?;
-        self.out.write_all(&total)?;
-        self.out.write_all(&checksum(&total, &[]).to_le_bytes())?;
+        self.out.write_all(&end_mark(self.total))?;
         self.out.flush()?;
         Ok(self.out)
     }
+}
+
+fn end_mark(total: u64) -> [u8; END] {
+    let total = total.to_le_bytes();
+    let mut mark = [0; END];
+    mark[4..12].copy_from_slice(&total);
+    mark[12..].copy_from_slice(&checksum(&total, &[]).to_le_bytes());
+    mark
+}
+
+/// A trace whose one block has these bytes for its records, as many as the first byte says. For the
+/// fuzz target.
+pub(crate) fn block_of(data: &[u8]) -> Option<Vec<u8>> {
+    let (records, payload) = data.split_first()?;
+    let records = u32::from(*records).to_le_bytes();
+    let mut out = MAGIC.to_vec();
+    out.extend(u32::try_from(payload.len()).ok()?.to_le_bytes());
+    out.extend(records);
+    out.extend(checksum(&records, payload).to_le_bytes());
+    out.extend(payload);
+    out.extend(end_mark(u64::from(u32::from_le_bytes(records))));
+    Some(out)
 }
 
 fn checksum(head: &[u8], payload: &[u8]) -> u32 {
@@ -212,7 +231,11 @@ impl Decoder {
         self.payload_left -= used;
         self.records_left -= count as u32;
         if self.records_left == 0 && self.payload_left != 0 {
-            return Err(wrong(source, 0, "bytes after the block's last record"));
+            return Err(wrong(
+                source,
+                0,
+                "bytes after the block's last record; expected the next block",
+            ));
         }
         Ok(true)
     }
@@ -311,7 +334,11 @@ impl Decoder {
             return Err(wrong(source, 0, what));
         }
         if end.len() > END {
-            return Err(wrong(source, END, "bytes after the end mark"));
+            return Err(wrong(
+                source,
+                END,
+                "bytes after the end mark; expected the end of the file",
+            ));
         }
         self.ended = true;
         Ok(())

@@ -67,8 +67,15 @@ pub use timeline::{Step, Timeline};
 /// Body of the fuzz target `trace_file`: any bytes are a trace or a message, and what is read can
 /// be simulated and written again.
 pub fn fuzz_one(data: &[u8]) {
-    let input = std::io::Cursor::new(data.to_vec());
-    let Ok(mut reader) = Reader::new("input", input, Format::Auto) else {
+    fuzz_trace(data.to_vec());
+    // As the records of a block too, which no mutation would find behind its checksum.
+    if let Some(block) = binary::block_of(data) {
+        fuzz_trace(block);
+    }
+}
+
+fn fuzz_trace(data: Vec<u8>) {
+    let Ok(mut reader) = Reader::new("input", std::io::Cursor::new(data), Format::Auto) else {
         return;
     };
     let Ok(sheevaplug) = machine("sheevaplug") else {
@@ -80,11 +87,10 @@ pub fn fuzz_one(data: &[u8]) {
     let (mut batch, mut all) = (Vec::new(), Vec::new());
     while let Ok(true) = reader.next_batch(&mut batch) {
         run.push(&batch);
-        // What the packing blows up would be held whole: the start of it is enough.
-        if all.len() < 1 << 16 {
-            all.extend_from_slice(&batch);
-        } else {
-            return;
+        all.extend_from_slice(&batch);
+        // What a packing blows up need not be read to its end.
+        if all.len() > 1 << 16 {
+            break;
         }
     }
     for record in &all {

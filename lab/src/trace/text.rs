@@ -11,7 +11,7 @@
 
 use super::record::{Kind, NO_RECORD, Ref};
 
-/// Longest line, bytes.
+/// Longest line that is sure to be taken, bytes.
 pub const LINE_MAX: usize = 1 << 16;
 
 /// A text form.

@@ -2,6 +2,7 @@
 
 pub mod case;
 pub mod command;
+pub mod decide;
 pub mod guests;
 pub mod inject;
 pub mod journal;

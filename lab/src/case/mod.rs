@@ -15,9 +15,11 @@
 //! The first word of a line is who acts: a user space `A` to `J`, the kernel `K`, a process `p1`, `p2`, ...
 //! or the hardware `hw`. A line `expect POLICY KIND` names a verdict that must be found, or `clean`.
 
+pub mod corpus;
 mod explain;
 mod parse;
 mod run;
+pub mod suite;
 mod write;
 
 pub use explain::{explain, tell_verdict};

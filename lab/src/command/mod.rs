@@ -2,8 +2,10 @@
 //!
 //! Exit codes: 0 clean, 1 a verdict, 2 wrong use or unreadable input, with one message on stderr.
 
+mod diff;
 mod exec;
 mod list;
+mod new;
 mod replay;
 mod run;
 
@@ -34,6 +36,8 @@ const EXAMPLES: &str = "Examples:
   pmaplab replay tests/cases/*/*.kdl            every case under every policy
   pmaplab replay --explain --policy freebsd-2010 CASE.kdl
                                                 tell the story of one, step by step
+  pmaplab diff freebsd-2010 always-flush        what they do differently
+  pmaplab new case kernel-write-reaches-fetch   a file to start from
   pmaplab list policies                         what there is
 
 Exit codes: 0 clean, 1 a verdict was found, 2 wrong use or unreadable input.";
@@ -46,6 +50,10 @@ enum Command {
     Exec(exec::ExecArgs),
     /// Run cases under policies and tell what was found
     Replay(replay::ReplayArgs),
+    /// Tell what differs between two policies: decisions, verdicts, costs
+    Diff(diff::DiffArgs),
+    /// Write a policy, case or machine to start from
+    New(new::NewArgs),
     /// Show what there is: policies, machines, scenarios, guests
     List(list::ListArgs),
 }
@@ -82,6 +90,8 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Exec(args) => exec::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Diff(args) => diff::run(&args),
+        Command::New(args) => new::run(&args),
         Command::List(args) => list::run(&args),
     };
     match result {

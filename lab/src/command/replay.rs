@@ -1,11 +1,14 @@
 //! `pmaplab replay`: cases under policies.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
+use machine::Profile;
 use serde_json::json;
 
-use super::{Ended, machine, policies, print};
+use super::{Ended, Failure, machine, policies, print};
+use crate::case::suite::{self, met};
 use crate::case::{self, Case, Row};
 
 /// Arguments of `replay`.
@@ -33,8 +36,7 @@ pub fn run(args: &ReplayArgs) -> super::Result {
     let mut found = false;
     for file in &args.files {
         let case = case::read(file)?;
-        for name in machines(args, &case) {
-            let profile = machine(&name)?;
+        for profile in machines(args, file, &case)? {
             for policy in policies(names(args, &case))? {
                 let expected = case.expected(policy.name).cloned();
                 let row = case::run_one(&case, profile.clone(), policy);
@@ -47,11 +49,12 @@ pub fn run(args: &ReplayArgs) -> super::Result {
     Ok(if found { Ended::Verdict } else { Ended::Clean })
 }
 
-fn machines(args: &ReplayArgs, case: &Case) -> Vec<String> {
+type Machines = Result<Vec<Arc<Profile>>, Failure>;
+
+fn machines(args: &ReplayArgs, file: &Path, case: &Case) -> Machines {
     match &args.machine {
-        Some(name) => vec![name.clone()],
-        None if case.machines.is_empty() => vec!["sheevaplug".to_owned()],
-        None => case.machines.clone(),
+        Some(name) => Ok(vec![machine(name)?]),
+        None => Ok(suite::machines(file, case)?),
     }
 }
 
@@ -63,12 +66,7 @@ fn names<'a>(args: &'a ReplayArgs, case: &'a Case) -> &'a [String] {
     }
 }
 
-/// Whether a row found what was expected of it.
-pub fn met(row: &Row, kind: Option<crate::oracle::Kind>) -> bool {
-    kind.map_or(row.verdicts.clean(), |k| row.verdicts.of(k) > 0)
-}
-
-fn show(args: &ReplayArgs, file: &std::path::Path, case: &Case, row: &Row) -> String {
+fn show(args: &ReplayArgs, file: &Path, case: &Case, row: &Row) -> String {
     if args.explain {
         return case::explain(case, row);
     }

@@ -6,6 +6,7 @@
 
 mod ask;
 pub mod ctx;
+pub mod edit;
 pub mod hook;
 pub mod layout;
 mod lock;

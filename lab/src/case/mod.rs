@@ -13,7 +13,8 @@
 //! ```
 //!
 //! The first word of a line is who acts: a user space `A` to `J`, the kernel `K`, a process `p1`, `p2`, ...
-//! or the hardware `hw`. A line `expect POLICY KIND` names a verdict that must be found, or `clean`.
+//! or the hardware `hw`. A line `expect POLICY KIND` names a verdict that must be found, or `clean`;
+//! with `machine=NAME` it is about one of the case's machines only.
 
 pub mod corpus;
 mod explain;
@@ -47,6 +48,8 @@ pub struct Line {
 pub enum Action {
     /// An operation on bare pages.
     Bare(Op),
+    /// The hardware's, before micro-step number n (from 0) of the operation on the next line.
+    During(u32, Op),
     /// An operation of a process, with files.
     Process(ProcessOp),
 }
@@ -78,10 +81,19 @@ pub struct Expectation {
     pub number: usize,
     /// Which policy.
     pub policy: String,
+    /// On which machine, by its profile's name; empty means on all of the case.
+    pub machine: String,
     /// The verdict that must be found; `None` is clean.
     pub kind: Option<Kind>,
     /// Why, in the author's words.
     pub because: String,
+}
+
+impl Expectation {
+    /// Whether it is about this policy on this machine.
+    pub fn of(&self, policy: &str, machine: &str) -> bool {
+        self.policy == policy && (self.machine.is_empty() || self.machine == machine)
+    }
 }
 
 /// A case.
@@ -104,9 +116,9 @@ pub struct Case {
 }
 
 impl Case {
-    /// What is expected of a policy, if anything is.
-    pub fn expected(&self, policy: &str) -> Option<&Expectation> {
-        self.expectations.iter().find(|e| e.policy == policy)
+    /// What is expected of a policy on a machine, if anything is.
+    pub fn expected(&self, policy: &str, machine: &str) -> Option<&Expectation> {
+        self.expectations.iter().find(|e| e.of(policy, machine))
     }
 
     /// Whether it needs processes and files.

@@ -252,15 +252,16 @@ impl Source<'_> {
                 self.node_error(node, &format!("`{word}` is no verdict; expected `clean`, `stale-exec`, `stale-read`, `lost-write`, `stale-translation`, `broken-rule`, `panic`, `hang`, `misuse` or `permitted`"))
             })?),
         };
-        let because = node
-            .get("because")
-            .and_then(KdlValue::as_string)
-            .unwrap_or("")
-            .to_owned();
+        let property = |key: &str| {
+            let value = node.get(key).and_then(KdlValue::as_string);
+            value.unwrap_or("").to_owned()
+        };
+        let (because, machine) = (property("because"), property("machine"));
         let number = self.node_error(node, "").line;
         Ok(Expectation {
             number,
             policy,
+            machine,
             kind,
             because,
         })
@@ -289,7 +290,14 @@ impl Source<'_> {
                 }
             },
         };
-        Ok(Action::Bare(op))
+        if node.get("during").is_none() {
+            return Ok(Action::Bare(op));
+        }
+        if who != "hw" {
+            return Err(self.node_error(node, "only hw acts during another operation"));
+        }
+        let step = self.property(node, "during", None, 1 << 20)?;
+        Ok(Action::During(step, op))
     }
 
     /// What kernel threads and the buffer cache do by themselves.
@@ -395,10 +403,14 @@ impl Source<'_> {
             "released" => Ok(Event::Released),
             "io-done-read" => Ok(Event::IoDoneRead),
             "copied-write" => Ok(Event::CopiedWrite),
+            "copied-read" => Ok(Event::CopiedRead),
+            "io-start-read" => Ok(Event::IoStartRead),
+            "io-start-write" => Ok(Event::IoStartWrite),
+            "io-done-write" => Ok(Event::IoDoneWrite),
             other => Err(self.unknown(
                 node,
                 other,
-                "acquired-read, acquired-write, released, io-done-read, copied-write",
+                "acquired-read, acquired-write, released, io-start-read, io-done-read, io-start-write, io-done-write, copied-read, copied-write",
             )),
         }
     }

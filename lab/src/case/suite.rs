@@ -166,25 +166,27 @@ impl Played {
     pub fn complaints(&self) -> Vec<String> {
         let mut out = Vec::new();
         for expectation in &self.case.expectations {
-            let mut rows = self.rows_of(&expectation.policy).peekable();
+            let rows = self.rows.iter();
+            let mut rows = rows
+                .filter(|r| expectation.of(r.policy, &r.machine))
+                .peekable();
             if rows.peek().is_none() {
                 out.push(self.never_runs(expectation));
             }
             let unmet = rows.filter(|row| !met(row, expectation.kind));
             out.extend(unmet.map(|row| self.unmet(expectation, row)));
         }
-        let references = pmap::policy::all().filter(|p| p.status == Status::Reference);
-        let unsaid = references.filter(|p| self.case.expected(p.name).is_none());
-        for policy in unsaid {
-            let rows = self.rows_of(policy.name);
-            let dirty = rows.filter(|row| !row.verdicts.clean());
-            out.extend(dirty.map(|row| self.reference_fails(row)));
-        }
+        let references: Vec<&str> = pmap::policy::all()
+            .filter(|p| p.status == Status::Reference)
+            .map(|p| p.name)
+            .collect();
+        let unsaid = self.rows.iter().filter(|row| {
+            references.contains(&row.policy)
+                && self.case.expected(row.policy, &row.machine).is_none()
+        });
+        let dirty = unsaid.filter(|row| !row.verdicts.clean());
+        out.extend(dirty.map(|row| self.reference_fails(row)));
         out
-    }
-
-    fn rows_of<'a>(&'a self, policy: &'a str) -> impl Iterator<Item = &'a Row> {
-        self.rows.iter().filter(move |row| row.policy == policy)
     }
 
     fn never_runs(&self, e: &Expectation) -> String {
@@ -252,8 +254,10 @@ impl Played {
         if Profile::embedded(name).is_some() {
             return name.to_owned();
         }
-        let profile = self.file.with_file_name(format!("{name}.toml"));
-        profile.display().to_string()
+        let profile = format!("{name}.toml");
+        let named = self.case.machines.iter().find(|m| m.ends_with(&profile));
+        let path = self.file.with_file_name(named.unwrap_or(&profile));
+        path.display().to_string()
     }
 
     /// The rows as a table: a policy's verdicts, its cycles, and those of the classes that policies differ in.

@@ -38,6 +38,7 @@ pub fn write(case: &Case) -> String {
     for l in &case.lines {
         match &l.action {
             Action::Bare(op) => line(op_text(op)),
+            Action::During(n, op) => line(format!("{} during={n}", op_text(op))),
             Action::Process(_) => line(l.text.clone()),
         }
     }
@@ -48,7 +49,11 @@ pub fn write(case: &Case) -> String {
         } else {
             format!(" because={:?}", e.because)
         };
-        line(format!("expect {:?} {kind:?}{because}", e.policy));
+        let machine = match e.machine.as_str() {
+            "" => String::new(),
+            name => format!(" machine={name:?}"),
+        };
+        line(format!("expect {:?} {kind:?}{machine}{because}", e.policy));
     }
     out
 }
@@ -139,6 +144,10 @@ fn kernel_text(op: &Op) -> String {
                 Event::Released => "released",
                 Event::IoDoneRead => "io-done-read",
                 Event::CopiedWrite => "copied-write",
+                Event::CopiedRead => "copied-read",
+                Event::IoStartRead => "io-start-read",
+                Event::IoStartWrite => "io-start-write",
+                Event::IoDoneWrite => "io-done-write",
             };
             format!("K buffer {event:?} {:#x} page={} count={n}", v.0, p.0)
         }

@@ -38,7 +38,7 @@ pub fn run(args: &ReplayArgs) -> super::Result {
         let case = case::read(file)?;
         for profile in machines(args, file, &case)? {
             for policy in policies(names(args, &case))? {
-                let expected = case.expected(policy.name).cloned();
+                let expected = case.expected(policy.name, &profile.name).cloned();
                 let row = case::run_one(&case, profile.clone(), policy);
                 print(&show(args, file, &case, &row));
                 let unmet = expected.is_some_and(|e| !met(&row, e.kind));
@@ -81,7 +81,7 @@ fn show(args: &ReplayArgs, file: &Path, case: &Case, row: &Row) -> String {
         return lines.collect();
     }
     let worst = row.verdicts.worst().map_or("clean", |k| k.name());
-    let expected = match case.expected(row.policy) {
+    let expected = match case.expected(row.policy, &row.machine) {
         None => String::new(),
         Some(e) if met(row, e.kind) => "  as expected".to_owned(),
         Some(e) => format!(

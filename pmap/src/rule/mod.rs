@@ -7,6 +7,10 @@ pub mod bare;
 pub mod freebsd_2010;
 pub mod life;
 pub mod none;
+pub mod repaired;
+pub mod repairs;
+pub mod tinguely;
+pub mod windows;
 pub mod write_drop;
 
 use crate::hook::{Facts, Hook, Mapping, View};

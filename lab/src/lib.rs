@@ -3,6 +3,7 @@
 pub mod adversary;
 pub mod case;
 pub mod command;
+pub mod decide;
 pub mod explore;
 pub mod guests;
 pub mod inject;

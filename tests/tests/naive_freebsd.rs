@@ -461,7 +461,7 @@ impl Real {
         let profile = Profile::embedded("sheevaplug").unwrap();
         let policy = pmap::policy::by_name("freebsd-2010").unwrap();
         let mut world = World::new(State::boot(profile), policy, ());
-        (0..SPACES).for_each(|_| drop(world.pmap_create(CPU)));
+        (0..SPACES).for_each(|_| assert!(world.pmap_create(CPU).is_some()));
         world.journal.detail = Detail::Plans;
         Self(world)
     }

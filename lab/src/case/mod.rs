@@ -14,11 +14,14 @@
 //!
 //! The first word of a line is who acts: a user space `A` to `J`, the kernel `K`, a process `p1`, `p2`, ...
 //! or the hardware `hw`. A line `expect POLICY KIND` names a verdict that must be found, or `clean`; with
-//! `uncached=N` also how many mappings of the last page are uncached at the end.
+//! `uncached=N` also how many mappings of the last page are uncached at the end; with `machine=NAME` it is
+//! about one of the case's machines only.
 
+pub mod corpus;
 mod explain;
 mod parse;
 mod run;
+pub mod suite;
 mod write;
 
 pub use explain::{explain, tell_verdict};
@@ -79,6 +82,8 @@ pub struct Expectation {
     pub number: usize,
     /// Which policy.
     pub policy: String,
+    /// On which machine, by its profile's name; empty means on all of the case.
+    pub machine: String,
     /// The verdict that must be found; `None` is clean.
     pub kind: Option<Kind>,
     /// How many mappings of the page that the last operation was about must be uncached at the end.
@@ -88,6 +93,11 @@ pub struct Expectation {
 }
 
 impl Expectation {
+    /// Whether it is about this policy on this machine.
+    pub fn of(&self, policy: &str, machine: &str) -> bool {
+        self.policy == policy && (self.machine.is_empty() || self.machine == machine)
+    }
+
     /// Whether a row is as expected.
     pub fn met(&self, row: &Row) -> bool {
         let found = self
@@ -117,9 +127,9 @@ pub struct Case {
 }
 
 impl Case {
-    /// What is expected of a policy, if anything is.
-    pub fn expected(&self, policy: &str) -> Option<&Expectation> {
-        self.expectations.iter().find(|e| e.policy == policy)
+    /// What is expected of a policy on a machine, if anything is.
+    pub fn expected(&self, policy: &str, machine: &str) -> Option<&Expectation> {
+        self.expectations.iter().find(|e| e.of(policy, machine))
     }
 
     /// Whether it needs processes and files.

@@ -252,19 +252,20 @@ impl Source<'_> {
                 self.node_error(node, &format!("`{word}` is no verdict; expected `clean`, `stale-exec`, `stale-read`, `lost-write`, `stale-translation`, `broken-rule`, `panic`, `hang`, `misuse` or `permitted`"))
             })?),
         };
-        let because = node
-            .get("because")
-            .and_then(KdlValue::as_string)
-            .unwrap_or("")
-            .to_owned();
         let uncached = match node.get("uncached") {
             None => None,
             Some(_) => Some(self.property(node, "uncached", None, 64)?),
         };
+        let property = |key: &str| {
+            let value = node.get(key).and_then(KdlValue::as_string);
+            value.unwrap_or("").to_owned()
+        };
+        let (because, machine) = (property("because"), property("machine"));
         let number = self.node_error(node, "").line;
         Ok(Expectation {
             number,
             policy,
+            machine,
             kind,
             uncached,
             because,

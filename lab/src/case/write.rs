@@ -52,7 +52,14 @@ pub fn write(case: &Case) -> String {
         let uncached = e
             .uncached
             .map_or(String::new(), |n| format!(" uncached={n}"));
-        line(format!("expect {:?} {kind:?}{uncached}{because}", e.policy));
+        let machine = match e.machine.as_str() {
+            "" => String::new(),
+            name => format!(" machine={name:?}"),
+        };
+        line(format!(
+            "expect {:?} {kind:?}{machine}{uncached}{because}",
+            e.policy
+        ));
     }
     out
 }

@@ -1,17 +1,23 @@
 //! `pmaplab list`: what there is.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use machine::Profile;
 use pmap::Status;
 use serde_json::{Value, json};
 
 use super::{Ended, print};
+use crate::case::corpus::Corpus;
 
 /// Arguments of `list`.
 #[derive(Args)]
 pub struct ListArgs {
-    /// What to list; everything if none
+    /// What to list; everything but the corpus if none
     what: Option<What>,
+    /// Where the corpus is
+    #[arg(long, default_value = "tests/cases")]
+    cases: PathBuf,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -23,10 +29,20 @@ enum What {
     Machines,
     Scenarios,
     Guests,
+    /// Every case with its verdict under each policy, as CORPUS.md; takes a while
+    Corpus,
 }
 
 /// Runs the call.
 pub fn run(args: &ListArgs) -> super::Result {
+    if args.what == Some(What::Corpus) {
+        let corpus = Corpus::gather(&args.cases)?;
+        print(&match args.json {
+            true => format!("{}\n", serde_json::to_value(&corpus)?),
+            false => corpus.markdown(),
+        });
+        return Ok(Ended::Clean);
+    }
     let all = [
         What::Policies,
         What::Machines,
@@ -61,6 +77,7 @@ fn heading(what: What) -> &'static str {
         What::Machines => "machines",
         What::Scenarios => "scenarios",
         What::Guests => "guests",
+        What::Corpus => "corpus",
     }
 }
 
@@ -84,6 +101,7 @@ fn rows(what: What) -> Vec<(String, String)> {
         What::Guests => crate::guests::all()
             .map(|g| (g.name.to_owned(), format!("{} bytes", g.bytes.len())))
             .collect(),
+        What::Corpus => Vec::new(),
     }
 }
 

@@ -2,9 +2,11 @@
 //!
 //! Exit codes: 0 clean, 1 a verdict, 2 wrong use or unreadable input, with one message on stderr.
 
+mod diff;
 mod exec;
 mod explore;
 mod list;
+mod new;
 mod replay;
 mod run;
 
@@ -35,6 +37,8 @@ const EXAMPLES: &str = "Examples:
   pmaplab replay tests/cases/*/*.kdl            every case under every policy
   pmaplab replay --explain --policy freebsd-2010 CASE.kdl
                                                 tell the story of one, step by step
+  pmaplab diff freebsd-2010 always-flush        what they do differently
+  pmaplab new case kernel-write-reaches-fetch   a file to start from
   pmaplab list policies                         what there is
 
 Exit codes: 0 clean, 1 a verdict was found, 2 wrong use or unreadable input.";
@@ -51,6 +55,10 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Simulate caches and TLBs on a recorded trace
     Trace(crate::trace::TraceArgs),
+    /// Tell what differs between two policies: decisions, verdicts, costs
+    Diff(diff::DiffArgs),
+    /// Write a policy, case or machine to start from
+    New(new::NewArgs),
     /// Show what there is: policies, machines, scenarios, guests
     List(list::ListArgs),
 }
@@ -89,6 +97,8 @@ pub fn main() -> ExitCode {
         Command::Explore(args) => explore::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Trace(args) => trace(&args),
+        Command::Diff(args) => diff::run(&args),
+        Command::New(args) => new::run(&args),
         Command::List(args) => list::run(&args),
     };
     match result {

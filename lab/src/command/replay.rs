@@ -1,11 +1,14 @@
 //! `pmaplab replay`: cases under policies.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
+use machine::Profile;
 use serde_json::json;
 
-use super::{Ended, machine, policies, print};
+use super::{Ended, Failure, machine, policies, print};
+use crate::case::suite;
 use crate::case::{self, Case, Row};
 
 /// Arguments of `replay`.
@@ -33,10 +36,9 @@ pub fn run(args: &ReplayArgs) -> super::Result {
     let mut found = false;
     for file in &args.files {
         let case = case::read(file)?;
-        for name in machines(args, &case) {
-            let profile = machine(&beside(file, &name))?;
+        for profile in machines(args, file, &case)? {
             for policy in policies(names(args, &case))? {
-                let expected = case.expected(policy.name).cloned();
+                let expected = case.expected(policy.name, &profile.name).cloned();
                 let row = case::run_one(&case, profile.clone(), policy);
                 print(&show(args, file, &case, &row));
                 let unmet = expected.is_some_and(|e| !e.met(&row));
@@ -47,20 +49,13 @@ pub fn run(args: &ReplayArgs) -> super::Result {
     Ok(if found { Ended::Verdict } else { Ended::Clean })
 }
 
-fn machines(args: &ReplayArgs, case: &Case) -> Vec<String> {
-    match &args.machine {
-        Some(name) => vec![name.clone()],
-        None if case.machines.is_empty() => vec!["sheevaplug".to_owned()],
-        None => case.machines.clone(),
-    }
-}
+type Machines = Result<Vec<Arc<Profile>>, Failure>;
 
-/// A profile that a case names by a path is looked for beside the case first.
-fn beside(file: &std::path::Path, name: &str) -> String {
-    let near = file.with_file_name(name);
-    let is_path = name.ends_with(".toml") && near.exists();
-    let near = is_path.then(|| near.display().to_string());
-    near.unwrap_or_else(|| name.to_owned())
+fn machines(args: &ReplayArgs, file: &Path, case: &Case) -> Machines {
+    match &args.machine {
+        Some(name) => Ok(vec![machine(name)?]),
+        None => Ok(suite::machines(file, case)?),
+    }
 }
 
 fn names<'a>(args: &'a ReplayArgs, case: &'a Case) -> &'a [String] {
@@ -71,7 +66,7 @@ fn names<'a>(args: &'a ReplayArgs, case: &'a Case) -> &'a [String] {
     }
 }
 
-fn show(args: &ReplayArgs, file: &std::path::Path, case: &Case, row: &Row) -> String {
+fn show(args: &ReplayArgs, file: &Path, case: &Case, row: &Row) -> String {
     if args.explain {
         return case::explain(case, row);
     }
@@ -86,7 +81,7 @@ fn show(args: &ReplayArgs, file: &std::path::Path, case: &Case, row: &Row) -> St
         return lines.collect();
     }
     let worst = row.verdicts.worst().map_or("clean", |k| k.name());
-    let expected = match case.expected(row.policy) {
+    let expected = match case.expected(row.policy, &row.machine) {
         None => String::new(),
         Some(e) if e.met(row) => "  as expected".to_owned(),
         Some(e) => format!(

@@ -161,6 +161,7 @@ fn write_up(
             policy: policy.name.to_owned(),
             kind: Some(finding.bad),
             uncached: None,
+            machine: String::new(),
             because: "found by exhaustive search".to_owned(),
         }],
     }

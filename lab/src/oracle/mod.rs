@@ -700,7 +700,15 @@ impl Observer for Oracle {
         let len = cache.line_bytes() as usize;
         let (number, offset) = self.shadow.split(PhysAddr(cache.pa(slot)));
         match (self.places.stamps(place, len), self.shadow.page(number)) {
-            (Some(held), Some(page)) => *held == page.stamp[offset..offset + len],
+            (Some(held), Some(page)) => {
+                let newest = &page.stamp[offset..offset + len];
+                let granule = machine.profile().dcache.dirty_bytes() as usize;
+                let dirty = |n: &usize| cache.dirty(slot) >> n & 1 != 0;
+                (0..len / granule)
+                    .filter(dirty)
+                    .map(|n| n * granule..(n + 1) * granule)
+                    .all(|bytes| held[bytes.clone()] == newest[bytes])
+            }
             _ => true,
         }
     }

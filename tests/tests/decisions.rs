@@ -1,0 +1,90 @@
+//! Decision tables: what each policy does to every set of up to three mappings, at every hook, as a
+//! snapshot in `tests/decisions`.
+//!
+//! `INSTA_UPDATE=always cargo test -p tests --test decisions` accepts what changed; before that,
+//! `cargo run -- diff POLICY --snapshot tests/decisions/POLICY.snap` says it in words.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::ExitCode;
+
+use lab::case::suite;
+use lab::decide::{Table, difference, table};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/decisions");
+/// One condition of a rule may change so many lines.
+const LINES_MAX: usize = 40;
+
+fn main() -> ExitCode {
+    let mut trials: Vec<Trial> = pmap::policy::names()
+        .map(|name| Trial::test(name, move || check(name)))
+        .collect();
+    trials.push(Trial::test("every-table-has-its-policy", orphans));
+    trials.push(Trial::test(
+        "one-condition-changes-few-lines",
+        one_condition,
+    ));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn check(name: &str) -> Result<(), Failed> {
+    let policy = pmap::policy::by_name(name).ok_or("the policy is gone")?;
+    let made = table(&policy);
+    let text = made.text();
+    if Table::parse(&text)? != made {
+        return Err("a table does not read back as it was written".into());
+    }
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(DIRECTORY);
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, text));
+    Ok(())
+}
+
+fn orphans() -> Result<(), Failed> {
+    let names: BTreeSet<&str> = pmap::policy::names().collect();
+    for file in suite::files(Path::new(DIRECTORY), "snap")? {
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+        if !names.contains(stem.as_ref()) {
+            return Err(format!("{}: there is no such policy", file.display()).into());
+        }
+    }
+    Ok(())
+}
+
+/// `freebsd-2010` with one condition turned round: a kernel mapping that may write does not matter to
+/// other kernel mappings.
+fn one_condition() -> Result<(), Failed> {
+    let policy = pmap::policy::by_name("freebsd-2010").ok_or("the policy is gone")?;
+    let mut changed = policy.clone();
+    changed.rule = |hook, view, facts, plan| {
+        let mut view = *view;
+        let kernel_only = view.mappings.iter().all(|m| m.space.is_kernel());
+        if kernel_only {
+            view.mappings = &[];
+        }
+        pmap::rule::freebsd_2010::plan(hook, &view, facts, plan);
+    };
+    let (before, after) = (table(&policy), table(&changed));
+    let differing = difference(&before, &after);
+    if differing.is_empty() {
+        return Err("the change shows nowhere".into());
+    }
+    let sentence = differing[0].sentence("before", "after");
+    if !sentence.contains("before: ") || !sentence.contains("after: ") {
+        return Err(format!("not a sentence: {sentence}").into());
+    }
+    let lines = changed_lines(&before.text(), &after.text());
+    if lines >= LINES_MAX {
+        return Err(format!("{lines} lines change, expected less than {LINES_MAX}").into());
+    }
+    Ok(())
+}
+
+/// Lines that are in one text only.
+fn changed_lines(a: &str, b: &str) -> usize {
+    let (a, b): (BTreeSet<&str>, BTreeSet<&str>) = (a.lines().collect(), b.lines().collect());
+    a.symmetric_difference(&b).count()
+}

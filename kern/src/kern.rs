@@ -244,7 +244,7 @@ impl Kern {
         }
         proc.signals.pending.insert(signal);
         let wakes = signal.is_absolute() || !proc.signals.mask.contains(signal);
-        if wakes && matches!(proc.state, State::Sleeping(_)) {
+        if wakes && proc.state.is_interruptible() {
             proc.state = State::Runnable;
         }
     }

@@ -76,6 +76,9 @@ pub enum State {
 pub struct Pending {
     /// The supervisor call's comment field.
     pub comment: u32,
+    /// It sleeps for another process, so that a signal may end it; sleeps for the disk end by
+    /// themselves.
+    pub interruptible: bool,
 }
 
 /// One process.
@@ -123,6 +126,14 @@ pub struct Proc {
     pub passed: Option<Signal>,
     /// How often in a row it faulted without executing anything.
     pub faults: u32,
+}
+
+impl State {
+    /// Whether a signal ends this sleep.
+    pub fn is_interruptible(self) -> bool {
+        use Channel::{Child, Other, Pipe};
+        matches!(self, State::Sleeping(Child(_) | Pipe(_) | Other(_)))
+    }
 }
 
 impl Proc {

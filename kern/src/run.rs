@@ -173,7 +173,8 @@ fn resume<C: KernCtx + ?Sized>(ctx: &mut C, cpu: CpuId, pid: Pid) -> KResult<()>
     if let Some(pending) = ctx.kern().proc(pid).pending {
         let interrupting = {
             let proc = ctx.kern().proc(pid);
-            proc.passed.or_else(|| proc.signals.next())
+            let signal = proc.passed.or_else(|| proc.signals.next());
+            signal.filter(|_| pending.interruptible)
         };
         match interrupting {
             Some(signal) => syscall::interrupt(ctx, cpu, pid, pending, signal),
@@ -191,7 +192,13 @@ fn asleep<C: KernCtx + ?Sized>(ctx: &mut C, cpu: CpuId, result: KResult<()>) -> 
     match result {
         Err(Stop::Wait(channel)) => {
             ctx.charge(cpu, "sleep");
-            leave(ctx, cpu, State::Sleeping(channel));
+            let state = State::Sleeping(channel);
+            if let Some(pid) = ctx.kern().running(cpu)
+                && let Some(pending) = &mut ctx.kern_mut().proc_mut(pid).pending
+            {
+                pending.interruptible = state.is_interruptible();
+            }
+            leave(ctx, cpu, state);
             Ok(())
         }
         Err(Stop::Errno(errno)) => {

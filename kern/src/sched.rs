@@ -31,7 +31,7 @@ pub struct Sched {
     pub(crate) yielded: bool,
     /// Who had the last turn by round robin.
     last: u32,
-    /// Turns taken.
+    /// Turns that processes took by round robin.
     turns: u64,
     /// Kernel threads that are due.
     due: Vec<Thread>,
@@ -49,22 +49,22 @@ impl Sched {
 impl Kern {
     /// The next turn on a CPU, if anybody can take one.
     pub(crate) fn next_turn(&mut self, cpu: CpuId) -> Option<Turn> {
-        self.sched.turns += 1;
         while let Some(turn) = self.sched.script.pop() {
             match turn {
                 Turn::Proc(pid, _) if !self.can_run(pid, cpu) => {}
                 turn => return Some(turn),
             }
         }
-        let period = self.config.daemon_turns;
-        if period.is_some_and(|n| n > 0 && self.sched.turns.is_multiple_of(n)) {
-            Thread::ALL.iter().for_each(|t| self.sched.wake_thread(*t));
-        }
         if !self.sched.due.is_empty() {
             return Some(Turn::Thread(self.sched.due.remove(0)));
         }
         let pid = self.next_proc(cpu)?;
         self.sched.last = pid.0;
+        self.sched.turns += 1;
+        let period = self.config.daemon_turns.filter(|n| *n > 0);
+        if period.is_some_and(|n| self.sched.turns.is_multiple_of(n)) {
+            Thread::ALL.iter().for_each(|t| self.sched.wake_thread(*t));
+        }
         Some(Turn::Proc(pid, self.config.quantum))
     }
 

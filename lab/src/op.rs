@@ -181,6 +181,14 @@ pub enum Event {
     IoDoneRead,
     /// The kernel stored into it.
     CopiedWrite,
+    /// The kernel loaded from it.
+    CopiedRead,
+    /// A device will write it.
+    IoStartRead,
+    /// A device will read it.
+    IoStartWrite,
+    /// A device has read it.
+    IoDoneWrite,
 }
 
 impl Event {
@@ -192,6 +200,10 @@ impl Event {
             Event::Released => BufferEvent::Released,
             Event::IoDoneRead => BufferEvent::IoDone { read: true },
             Event::CopiedWrite => BufferEvent::Copied { write: true },
+            Event::CopiedRead => BufferEvent::Copied { write: false },
+            Event::IoStartRead => BufferEvent::IoStart { read: true },
+            Event::IoStartWrite => BufferEvent::IoStart { read: false },
+            Event::IoDoneWrite => BufferEvent::IoDone { read: false },
         }
     }
 }
@@ -275,13 +287,9 @@ impl Op {
             Op::Store(s, v, value) => {
                 return user_access(world, id(s), Access::Store, va(v), *value);
             }
-            Op::KernelLoad(v) => {
-                let got = world.load(CPU0, va(v), Width::Word, false);
-                return got.map_or(Outcome::Fault, Outcome::Value);
-            }
+            Op::KernelLoad(v) => return kernel_access(world, Access::Load, va(v), 0),
             Op::KernelStore(v, value) => {
-                let done = world.store(CPU0, va(v), Width::Word, *value, false);
-                return done.map_or(Outcome::Fault, |()| Outcome::Done);
+                return kernel_access(world, Access::Store, va(v), *value);
             }
             _ => self.run_page(world),
         }
@@ -379,9 +387,12 @@ impl Op {
             Op::Buffer(_, v, p, n) => kernel(v, u32::from(*n)).or_else(|| {
                 let frames = frames(world, *p, *n);
                 let page = layout.page;
+                // A policy may have unmapped it since.
                 let mapped = |(i, f): (usize, &Frame)| {
                     let at = VirtAddr(v.0 + i as u32 * page);
-                    world.pmap_extract(SpaceId::KERNEL, at) == Some(*f)
+                    world
+                        .pmap_extract(SpaceId::KERNEL, at)
+                        .is_none_or(|there| there == *f)
                 };
                 (!frames.iter().enumerate().all(mapped)).then_some("not this buffer's address")
             }),
@@ -439,6 +450,38 @@ fn user_access<O: Observer + Clone>(
             }
         }
     }
+    Outcome::Fault
+}
+
+/// A kernel access. A fault goes the way of the abort handler, which asks `pmap_fault_fixup` in the space of
+/// the process that runs (B26); what that does not repair is a panic, for the buffer map is NOFAULT.
+fn kernel_access<O: Observer + Clone>(
+    world: &mut World<O>,
+    access: Access,
+    va: VirtAddr,
+    value: u32,
+) -> Outcome {
+    let va = VirtAddr(va.0 & !3);
+    for _ in 0..3 {
+        let got = match access {
+            Access::Store => world
+                .store(CPU0, va, Width::Word, value, false)
+                .map(|()| None),
+            _ => world.load(CPU0, va, Width::Word, false).map(Some),
+        };
+        match got {
+            Ok(word) => return word.map_or(Outcome::Done, Outcome::Value),
+            Err(_) => world.step(CPU0, Step::Exception),
+        }
+        let space = world.pmap().cpus[0].current.unwrap_or(SpaceId::KERNEL);
+        if !world.pmap_fault_fixup(CPU0, space, va, access, false) {
+            let why = format!("vm_fault: fault on nofault entry, addr: {va}");
+            world.mark(CPU0, Mark::Panic(why));
+            return Outcome::Fault;
+        }
+    }
+    let why = format!("the access at {va} aborts again and again");
+    world.mark(CPU0, Mark::Hang(why));
     Outcome::Fault
 }
 

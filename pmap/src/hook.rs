@@ -76,6 +76,13 @@ pub enum Hook {
         /// How many this verb call has zeroed before it.
         nth: u32,
     },
+    /// An entry was zeroed; only skeletons that have the part ask.
+    Gone {
+        /// By which verb.
+        verb: Verb,
+        /// How many this verb call has zeroed before it.
+        nth: u32,
+    },
     /// A verb over a range begins.
     Begins {
         /// Which.
@@ -98,6 +105,8 @@ pub enum Hook {
     },
     /// The page is about to be mapped or unmapped as part of a buffer.
     Page(Verb),
+    /// A fault was taken on an entry whose rights the pmap cannot give back by itself: the rule may.
+    Fault(Access),
     /// A fault was taken and the pmap repaired the entry.
     Fixed(Access),
     /// The kernel is about to use a range of its own addresses.

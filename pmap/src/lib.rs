@@ -7,6 +7,7 @@
 mod ask;
 pub mod count;
 pub mod ctx;
+pub mod edit;
 pub mod hook;
 pub mod layout;
 mod lock;

@@ -65,15 +65,16 @@ impl Pmap {
     }
 }
 
-/// Puts a mapping on the page's list; an untracked one moves there first (`pmap_enter_pv`).
-pub(crate) fn enter(pmap: &mut Pmap, entry: PvEntry) {
+/// Puts a mapping on the page's list; an untracked one moves there first, with the flags that unmanaged
+/// mappings get (`pmap_enter_pv`).
+pub(crate) fn enter(pmap: &mut Pmap, entry: PvEntry, unmanaged: PvFlags) {
     let page = *pmap.page(entry.frame);
     if page.kva.0 != 0 {
         let kva = PvEntry {
             space: SpaceId::KERNEL,
             va: page.kva,
             frame: entry.frame,
-            flags: kva_flags(page.kva_pte),
+            flags: kva_flags(unmanaged, page.kva_pte),
             pte: page.kva_pte,
             next: NONE,
         };
@@ -112,7 +113,11 @@ pub(crate) fn enter_kernel(pmap: &mut Pmap, va: VirtAddr, frame: Frame, flags: P
         page.kva = va;
         page.kva_pte = pte;
     } else {
-        enter(pmap, new_entry(SpaceId::KERNEL, va, frame, flags, pte));
+        enter(
+            pmap,
+            new_entry(SpaceId::KERNEL, va, frame, flags, pte),
+            flags,
+        );
     }
 }
 
@@ -126,6 +131,7 @@ pub(crate) fn remove<C: PmapCtx + ?Sized>(
 ) -> Option<Mapping> {
     let live = c.policy().skeleton.current_is_live;
     c.step(cpu, Step::Software("pv unlink"));
+    let unmanaged = c.policy().skeleton.kenter_flags;
     let Some(n) = c.pmap().find_pv(frame, space, va) else {
         let page = c.pmap_mut().page_mut(frame);
         if !(space.is_kernel() && page.kva == va) {
@@ -134,7 +140,8 @@ pub(crate) fn remove<C: PmapCtx + ?Sized>(
         let pte = page.kva_pte;
         page.kva = VirtAddr(0);
         page.kva_pte = Pte::ZERO;
-        let gone = mapping(c.pmap(), cpu, (space, va), kva_flags(pte), pte, live);
+        let flags = kva_flags(unmanaged, pte);
+        let gone = mapping(c.pmap(), cpu, (space, va), flags, pte, live);
         ask(
             c,
             cpu,

@@ -315,13 +315,16 @@ pub fn l2_all<C: Hw + ?Sized>(c: &mut C, cpu: CpuId, op: LineOp) {
 
 /// PTE_SYNC: the stored word reaches memory, where the walk reads it. Tables are mapped write-through,
 /// so on a machine without a second level a drain is enough; else its lines are cleaned too
-/// (Linux `cpu_feroceon_set_pte_ext`: store, clean L1, clean L2, drain).
+/// (FreeBSD `PTE_SYNC`: both range operations, each of which ends with a drain).
 pub fn pte_sync<C: Hw + ?Sized>(c: &mut C, cpu: CpuId, at: VirtAddr) {
     let l2 = c.hw().l2.is_some();
     if l2 || table(c).tables_write_back {
         c.step(cpu, Step::Dcache(LineOp::Clean, at));
     }
     if l2 {
+        // The store may wait in the write buffer; cleaning the second level before it arrives there
+        // would leave it there for ever.
+        c.step(cpu, Step::Drain);
         c.step(cpu, Step::L2(LineOp::Clean, at));
     }
     c.step(cpu, Step::Drain);

@@ -50,6 +50,8 @@ pub enum Part {
     WillLeave,
     /// Zero the entry.
     Zero,
+    /// Ask the rule now that the entry is zeroed (`Gone`).
+    Gone,
 }
 
 /// A list of parts.
@@ -101,6 +103,19 @@ pub struct Skeleton {
     pub lazy_switch: bool,
     /// Whether "current" follows the hardware (NetBSD's cached pmap) or the process that runs.
     pub current_is_live: bool,
+    /// Whether entering a mapping again that is uncached leaves its entry uncached (else: B24).
+    pub sticky_uncached: bool,
+    /// Whether `pmap_clearbit` leaves unmanaged kernel mappings alone (else: B26).
+    pub clearbit_skips_unmanaged: bool,
+    /// Whether `pmap_remove_all` leaves unmanaged kernel mappings on the list (else, of two, one is
+    /// forgotten: B27).
+    pub remove_all_skips_unmanaged: bool,
+    /// Whether `pmap_fault_fixup` looks at kernel addresses, so that the rule can give a buffer its
+    /// write permission back when the kernel faults on it (else: B26).
+    pub kernel_faults_fixed: bool,
+    /// Whether the file layer may leave a buffer without a mapping (GB_UNMAPPED). What is missing: the
+    /// file layer copies through the buffer's address all the same, mapped while somebody holds it.
+    pub unmapped_buffers: bool,
 }
 
 use Part::*;
@@ -124,5 +139,10 @@ pub fn freebsd_2010() -> Skeleton {
         memattr: false,
         lazy_switch: true,
         current_is_live: false,
+        sticky_uncached: false,
+        clearbit_skips_unmanaged: false,
+        remove_all_skips_unmanaged: false,
+        kernel_faults_fixed: false,
+        unmapped_buffers: false,
     }
 }

@@ -170,6 +170,11 @@ impl Pmap {
         &mut self.pages[n]
     }
 
+    /// How many frames have records: none above this ever had a mapping.
+    pub fn frames_known(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
     /// A space's record.
     pub fn space(&self, space: SpaceId) -> &Space {
         &self.spaces[usize::from(space.0)]

@@ -100,6 +100,9 @@ fn sized<C: VfsCtx + ?Sized>(c: &mut C, cpu: CpuId, buf: BufId, size: u32) -> KR
 fn getnewbuf<C: VfsCtx + ?Sized>(c: &mut C, cpu: CpuId) -> KResult<BufId> {
     operation(c, cpu, "getnewbuf", |c| {
         let bytes = c.vfs().config.block_bytes;
+        if !c.vfs().bufs.fits(bytes) {
+            return Err(Errno::ENOMEM.into());
+        }
         for turn in 0..2 {
             while let Some(buf) = candidate(c, cpu) {
                 if c.vfs_mut().bufs.reserve(buf, bytes) {
@@ -222,6 +225,7 @@ pub(crate) fn bread<C: VfsCtx + ?Sized>(
 /// Starts reading a locked buffer; a hole is zeroed instead.
 pub(crate) fn start_read<C: VfsCtx + ?Sized>(c: &mut C, cpu: CpuId, buf: BufId) -> KResult<()> {
     if c.vfs().bufs.get(buf).disk_block.is_none() {
+        event(c, cpu, buf, BufferEvent::Acquired { write: true });
         vmio::clrbuf(c, cpu, buf)?;
         if c.vfs().bufs.get(buf).flags.contains(BufFlags::ASYNC) {
             bqrelse(c, cpu, buf);

@@ -292,6 +292,11 @@ impl Bufs {
         }
     }
 
+    /// Whether a buffer of `bytes` could ever have addresses.
+    pub(crate) fn fits(&self, bytes: u32) -> bool {
+        bytes.div_ceil(self.unit) as usize <= self.units.len()
+    }
+
     /// Reserves kernel addresses for `bytes`, the lowest run that fits; what it had is given back.
     /// False when there is no run.
     pub(crate) fn reserve(&mut self, buf: BufId, bytes: u32) -> bool {

@@ -25,7 +25,7 @@ fn check_file<C: VfsCtx + ?Sized>(c: &C, vnode: VnodeId) -> KResult<()> {
     }
 }
 
-/// Whether a transfer's buffers give their pages back (no dependencies exist here).
+/// Whether a transfer's buffers give their pages back; written ones do not if they have dependencies.
 fn gives_back(flags: IoFlags) -> bool {
     flags.intersects(IoFlags::VMIO | IoFlags::DIRECT)
 }
@@ -195,7 +195,7 @@ fn release_written<C: VfsCtx + ?Sized>(
     flags: IoFlags,
     seqcount: u32,
 ) -> KResult<()> {
-    if gives_back(flags) {
+    if gives_back(flags) && !c.vfs().config.soft_updates {
         c.vfs_mut().bufs.get_mut(buf).flags |= BufFlags::RELBUF;
     }
     let clusters = matches!(
@@ -357,7 +357,7 @@ fn shorten_block<C: VfsCtx + ?Sized>(
 ) -> KResult<()> {
     let (block, keep) = split(u64::from(size), c.vfs().config.block_bytes);
     if c.vfs().fs.bmap(vnode, block).is_none() {
-        return Ok(());
+        return pager::zero_page_end(c, cpu, vnode, size);
     }
     let had = c.vfs().fs.blksize(vnode, block);
     let buf = bio::bread(c, cpu, vnode, block, had, Intent::Write)?;

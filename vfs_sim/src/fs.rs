@@ -19,6 +19,9 @@ pub const DEVICE: VnodeId = VnodeId(0);
 /// The root directory.
 pub const ROOT: VnodeId = VnodeId(1);
 
+/// Bytes of an inode on the disk (half a UFS2 one).
+const INODE_BYTES: u64 = 128;
+
 const PATH_MAX: usize = 1024;
 const NAME_MAX: usize = 255;
 
@@ -149,7 +152,7 @@ fn parent(path: &str) -> &str {
 impl Fs {
     pub(crate) fn new(config: &VfsConfig) -> Self {
         let block = config.block_bytes;
-        let inode_bytes = block.min(128);
+        let inode_bytes = block.min(INODE_BYTES as u32);
         let device = Inode {
             live: true,
             links: 1,
@@ -179,11 +182,17 @@ impl Fs {
             used_count: 0,
             next: 0,
         };
-        let inode_blocks = (u64::from(config.files_max) + 2) * u64::from(inode_bytes);
-        let reserved = 1 + inode_blocks.div_ceil(u64::from(block)) as u32;
+        let reserved = Self::reserved_blocks(config);
         (0..reserved.min(fs.blocks)).for_each(|b| fs.set_used(b, true));
         fs.next = reserved;
         fs
+    }
+
+    /// Blocks at the disk's start that no file gets: the superblock's and those of the inodes.
+    pub(crate) fn reserved_blocks(config: &VfsConfig) -> u32 {
+        let block = u64::from(config.block_bytes.max(1));
+        let bytes = (u64::from(config.files_max) + 2) * block.min(INODE_BYTES);
+        1 + bytes.div_ceil(block) as u32
     }
 
     /// An inode.

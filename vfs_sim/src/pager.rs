@@ -7,7 +7,7 @@
 //! end of the transfer unmaps in the interrupt, where FreeBSD's sleeper does it after it woke.
 
 use machine::{CpuId, Frame, VirtAddr};
-use pmap::{KernelUse, PmapVerbs};
+use pmap::{BufferEvent, KernelUse, PmapVerbs};
 use vm::{
     Channel, Errno, KResult, ObjectId, Stop, Uio, UioDirection, UioSegment, VALID_ALL, VmVerbs,
     VnodeId, operation,
@@ -121,6 +121,9 @@ fn run<C: VfsCtx + ?Sized>(
     let most = c.vfs().config.pbuf_bytes / page;
     let last = end.min(at.saturating_add(reach.min(most)));
     let used = used_bytes(c, vnode, object, at, last);
+    if c.vfs().pbufs.is_empty() {
+        return Err(Errno::ENOMEM.into());
+    }
     let pbuf = pbuf::try_get(c, used).ok_or(Stop::Wait(Channel::NoPagerBuffer))?;
     let mut next = at;
     while let Some(frame) = c.vm().lookup(object, next).filter(|_| next < last) {
@@ -176,6 +179,9 @@ pub(crate) fn zero_tail<C: VfsCtx + ?Sized>(
     let Some(len) = mapped.checked_sub(bytes).filter(|l| *l > 0) else {
         return Ok(());
     };
+    // The transfer is done, but this writer is still to come.
+    let write = BufferEvent::Acquired { write: true };
+    c.buffer_event(cpu, write, record.kva, record.frames());
     zero_at(c, cpu, record.kva.add(bytes), len)
 }
 
@@ -276,6 +282,31 @@ pub(crate) fn setsize<C: VfsCtx + ?Sized>(
     }
     c.vm_mut().object_mut(object).pages = pages;
     Ok(())
+}
+
+/// Zeroes the end of the page that a shortened file ends in, where it ends in a hole: elsewhere its
+/// buffer does that.
+pub(crate) fn zero_page_end<C: VfsCtx + ?Sized>(
+    c: &mut C,
+    cpu: CpuId,
+    vnode: VnodeId,
+    size: u32,
+) -> KResult<()> {
+    let page = c.vm().page_bytes();
+    let object = c.vfs().fs.inode(vnode).object;
+    let Some(frame) = object.and_then(|o| c.vm().lookup(o, size / page)) else {
+        return Ok(());
+    };
+    if size.is_multiple_of(page) || c.vm().page(frame).valid == 0 {
+        return Ok(());
+    }
+    if c.vm().page(frame).in_use() {
+        return Err(Stop::Wait(Channel::Page(frame)));
+    }
+    let va = sf_buf_alloc(c, cpu, frame)?;
+    let zeroed = zero_at(c, cpu, va.add(size % page), page - size % page);
+    sf_buf_free(c, cpu, va);
+    zeroed
 }
 
 /// Maps a page at a short-lived address: always writable, as pmap_kenter maps.

@@ -82,10 +82,6 @@ impl Pbuf {
         self.nbufs += 1;
     }
 
-    pub(crate) fn replace(&mut self, n: usize, frame: Frame) {
-        self.pages[n] = frame;
-    }
-
     pub(crate) fn hash(&self, mut h: u64) -> u64 {
         h = mix(h, u64::from(self.npages) << 32 | u64::from(self.nbufs));
         if let PbufUse::Pager {

@@ -9,6 +9,7 @@ use vm::{Channel, KResult, Stop, VmVerbs, VnodeId, operation};
 
 use crate::buf::BufQueue;
 use crate::ctx::VfsCtx;
+use crate::fs::DEVICE;
 use crate::types::{BufFlags, BufId, ReadAhead};
 use crate::{bio, cluster, ffs, namei};
 
@@ -89,13 +90,24 @@ pub(crate) fn file<C: VfsCtx + ?Sized>(c: &mut C, cpu: CpuId, vnode: VnodeId) ->
         for buf in c.vfs().bufs.of(vnode) {
             start(c, cpu, buf)?;
         }
-        let busy = |b: &BufId| c.vfs().bufs.get(*b).flags.contains(BufFlags::IO);
-        if let Some(buf) = c.vfs().bufs.of(vnode).into_iter().find(busy) {
-            return Err(Stop::Wait(Channel::Buffer(buf.0)));
+        sleep_for_io(c, c.vfs().bufs.of(vnode))?;
+        if c.vfs().fs.inode(vnode).modified {
+            update(c, cpu, vnode)?;
         }
-        match c.vfs().fs.inode(vnode).modified {
-            true => update(c, cpu, vnode),
-            false => Ok(()),
+        let (block, _) = c.vfs().fs.inode_place(vnode);
+        if let Some(buf) = c.vfs().bufs.incore(DEVICE, block) {
+            start(c, cpu, buf)?;
+            sleep_for_io(c, vec![buf])?;
         }
+        Ok(())
     })
+}
+
+/// Sleeps for the first of these buffers that is in a transfer.
+fn sleep_for_io<C: VfsCtx + ?Sized>(c: &C, bufs: Vec<BufId>) -> KResult<()> {
+    let busy = |b: &BufId| c.vfs().bufs.get(*b).flags.contains(BufFlags::IO);
+    match bufs.into_iter().find(busy) {
+        Some(buf) => Err(Stop::Wait(Channel::Buffer(buf.0))),
+        None => Ok(()),
+    }
 }

@@ -107,6 +107,9 @@ pub struct VfsConfig {
     pub read_ahead: ReadAhead,
     /// Pages that exec and the pager bring at once (VM_INITIAL_PAGEIN).
     pub pagein_pages: u32,
+    /// Whether written buffers have soft-update dependencies, so that msync's and direct writes keep
+    /// theirs mapped (`b_dep` in ffs_write).
+    pub soft_updates: bool,
 }
 
 impl VfsConfig {

@@ -56,7 +56,7 @@ impl VfsConfig {
             block_bytes,
             fragment_bytes: if large { 2048 } else { page },
             disk_blocks: if large { 16384 } else { 64 },
-            files_max: 1024,
+            files_max: if large { 1024 } else { 16 },
             file_bytes_max: if large { 64 << 20 } else { 16 * page },
             block_gap: 0,
             nbuf: Self::nbuf(profile.memory).min(units).max(1),
@@ -69,6 +69,7 @@ impl VfsConfig {
             disk_kind: DiskKind::Dma,
             read_ahead: ReadAhead::Off,
             pagein_pages: 16,
+            soft_updates: false,
         }
     }
 
@@ -109,6 +110,10 @@ impl VfsConfig {
             (
                 self.disk_blocks >= 4 && self.disk_blocks <= 1 << 20,
                 "disk_blocks: expected 4 to 1048576",
+            ),
+            (
+                Fs::reserved_blocks(self) < self.disk_blocks,
+                "files_max: expected inodes that leave room on the disk",
             ),
             (
                 self.file_bytes_max <= 1 << 30,
@@ -256,7 +261,10 @@ impl Vfs {
             } => u64::from(blocks_max) << 3 | u64::from(read) << 2 | u64::from(write) << 1 | 1,
         };
         h = mix(h, ahead);
-        h = mix(h, c.disk_mode as u64 | (c.disk_kind as u64) << 1);
+        h = mix(
+            h,
+            c.disk_mode as u64 | (c.disk_kind as u64) << 1 | u64::from(c.soft_updates) << 2,
+        );
         mix(h, u64::from(self.bogus.map_or(u32::MAX, |f| f.0)))
     }
 

@@ -108,7 +108,11 @@ pub fn enter<C: KernCtx + ?Sized>(ctx: &mut C, cpu: CpuId, pid: Pid, comment: u3
     let proc = ctx.kern_mut().proc_mut(pid);
     proc.moved = 0;
     ctx.charge(cpu, "syscall");
-    again(ctx, cpu, pid, Pending { comment })
+    let pending = Pending {
+        comment,
+        interruptible: false,
+    };
+    again(ctx, cpu, pid, pending)
 }
 
 /// Makes a call that slept again; or makes it.

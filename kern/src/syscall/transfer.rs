@@ -9,6 +9,7 @@ use vm::{Errno, KResult, Stop, Uio, UioDirection, VmVerbs};
 
 use crate::ctx::KernCtx;
 use crate::descriptor;
+use crate::elf::Abi;
 use crate::file::{FileId, FileKind, OpenFile};
 use crate::limits::IOVEC_MAX;
 use crate::pipe;
@@ -136,13 +137,19 @@ fn run<C: KernCtx + ?Sized>(
                 ctx.kern_mut().post_signal(call.pid, Signal::PIPE);
                 return Err(Errno::EPIPE.into());
             }
-            Err(Stop::Errno(_)) if some => break,
+            Err(Stop::Errno(errno)) if some && ends_short(call.abi, errno) => break,
             Err(stop) => return Err(stop),
             Ok(()) if uio.resid > 0 => break,
             Ok(()) => {}
         }
     }
     Ok(offset)
+}
+
+/// Whether a transfer that moved something before this error is a success: always to Linux; to
+/// FreeBSD (dofileread) only where it would have had to wait.
+fn ends_short(abi: Abi, errno: Errno) -> bool {
+    abi == Abi::Linux || errno == Errno::EAGAIN
 }
 
 fn one<C: KernCtx + ?Sized>(

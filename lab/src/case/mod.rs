@@ -46,6 +46,8 @@ pub struct Line {
 pub enum Action {
     /// An operation on bare pages.
     Bare(Op),
+    /// The hardware's, before micro-step number n (from 0) of the operation on the next line.
+    During(u32, Op),
     /// An operation of a process, with files.
     Process(ProcessOp),
 }

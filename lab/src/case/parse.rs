@@ -276,6 +276,11 @@ impl Source<'_> {
         if let Some(pid) = who.strip_prefix('p').and_then(|n| n.parse::<u8>().ok()) {
             return Ok(Action::Process(self.process(node, pid, verb)?));
         }
+        if who == "K"
+            && let Some(what) = self.daemon(node, verb)?
+        {
+            return Ok(Action::Process(ProcessOp { pid: 0, what }));
+        }
         let op = match who {
             "K" => self.kernel(node, verb)?,
             "hw" => self.hardware(node, verb)?,
@@ -289,7 +294,25 @@ impl Source<'_> {
                 }
             },
         };
-        Ok(Action::Bare(op))
+        if node.get("during").is_none() {
+            return Ok(Action::Bare(op));
+        }
+        if who != "hw" {
+            return Err(self.node_error(node, "only hw acts during another operation"));
+        }
+        let step = self.property(node, "during", None, 1 << 20)?;
+        Ok(Action::During(step, op))
+    }
+
+    /// What kernel threads and the buffer cache do by themselves.
+    fn daemon(&self, node: &KdlNode, verb: &str) -> Parsed<Option<process::Do>> {
+        if verb == "recycle-buffers" {
+            let path = positional(node, 1)
+                .and_then(KdlValue::as_string)
+                .unwrap_or("");
+            return Ok(Some(process::Do::Recycle(path.to_owned())));
+        }
+        Ok(process::Daemon::by_name(verb).map(process::Do::Daemon))
     }
 
     fn page(&self, node: &KdlNode) -> Parsed<Page> {
@@ -364,7 +387,7 @@ impl Source<'_> {
                 self.page(node)?,
                 self.count(node, "count")?,
             ),
-            _ => return Err(self.unknown(node, verb, "switch, enter, remove, protect, kenter, kremove, qenter, qremove, load, store, zero, copy, remove-all, remove-write, clear-modify, clear-reference, recycle, dma-read, dma-write, will, did, buffer")),
+            _ => return Err(self.unknown(node, verb, "switch, enter, remove, protect, kenter, kremove, qenter, qremove, load, store, zero, copy, remove-all, remove-write, clear-modify, clear-reference, recycle, dma-read, dma-write, will, did, buffer, syncer, bufdaemon, pagedaemon, g_up, recycle-buffers")),
         })
     }
 
@@ -385,10 +408,14 @@ impl Source<'_> {
             "released" => Ok(Event::Released),
             "io-done-read" => Ok(Event::IoDoneRead),
             "copied-write" => Ok(Event::CopiedWrite),
+            "copied-read" => Ok(Event::CopiedRead),
+            "io-start-read" => Ok(Event::IoStartRead),
+            "io-start-write" => Ok(Event::IoStartWrite),
+            "io-done-write" => Ok(Event::IoDoneWrite),
             other => Err(self.unknown(
                 node,
                 other,
-                "acquired-read, acquired-write, released, io-done-read, copied-write",
+                "acquired-read, acquired-write, released, io-start-read, io-done-read, io-start-write, io-done-write, copied-read, copied-write",
             )),
         }
     }

@@ -38,6 +38,7 @@ pub fn write(case: &Case) -> String {
     for l in &case.lines {
         match &l.action {
             Action::Bare(op) => line(op_text(op)),
+            Action::During(n, op) => line(format!("{} during={n}", op_text(op))),
             Action::Process(_) => line(l.text.clone()),
         }
     }
@@ -145,6 +146,10 @@ fn kernel_text(op: &Op) -> String {
                 Event::Released => "released",
                 Event::IoDoneRead => "io-done-read",
                 Event::CopiedWrite => "copied-write",
+                Event::CopiedRead => "copied-read",
+                Event::IoStartRead => "io-start-read",
+                Event::IoStartWrite => "io-start-write",
+                Event::IoDoneWrite => "io-done-write",
             };
             format!("K buffer {event:?} {:#x} page={} count={n}", v.0, p.0)
         }

@@ -5,6 +5,7 @@
 mod exec;
 mod list;
 mod replay;
+mod run;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -39,6 +40,8 @@ Exit codes: 0 clean, 1 a verdict was found, 2 wrong use or unreadable input.";
 
 #[derive(Subcommand)]
 enum Command {
+    /// Tell a scenario's story under policies: a table, or JSON
+    Run(run::RunArgs),
     /// Run an ARM program on the emulated machine
     Exec(exec::ExecArgs),
     /// Run cases under policies and tell what was found
@@ -76,6 +79,7 @@ pub fn main() -> ExitCode {
         .without_time()
         .init();
     let result = match Arguments::parse().command {
+        Command::Run(args) => run::run(&args),
         Command::Exec(args) => exec::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::List(args) => list::run(&args),

@@ -34,7 +34,7 @@ pub fn run(args: &ReplayArgs) -> super::Result {
     for file in &args.files {
         let case = case::read(file)?;
         for name in machines(args, &case) {
-            let profile = machine(&name)?;
+            let profile = machine(&beside(file, &name))?;
             for policy in policies(names(args, &case))? {
                 let expected = case.expected(policy.name).cloned();
                 let row = case::run_one(&case, profile.clone(), policy);
@@ -53,6 +53,14 @@ fn machines(args: &ReplayArgs, case: &Case) -> Vec<String> {
         None if case.machines.is_empty() => vec!["sheevaplug".to_owned()],
         None => case.machines.clone(),
     }
+}
+
+/// A profile that a case names by a path is looked for beside the case first.
+fn beside(file: &std::path::Path, name: &str) -> String {
+    let near = file.with_file_name(name);
+    let is_path = name.ends_with(".toml") && near.exists();
+    let near = is_path.then(|| near.display().to_string());
+    near.unwrap_or_else(|| name.to_owned())
 }
 
 fn names<'a>(args: &'a ReplayArgs, case: &'a Case) -> &'a [String] {

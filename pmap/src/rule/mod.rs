@@ -12,7 +12,11 @@ pub mod life;
 pub mod linux_vivt;
 pub mod netbsd_vivt;
 pub mod none;
+pub mod repaired;
+pub mod repairs;
+pub mod tinguely;
 pub mod vac_me_harder;
+pub mod windows;
 pub mod write_drop;
 
 use crate::hook::{Facts, Hook, Mapping, View};

@@ -2,7 +2,7 @@
 
 use machine::{Ap, CpuId, Frame, Pte, VirtAddr};
 
-use crate::ask::{About, ask, mapping, store_entry};
+use crate::ask::{About, ask, find, mapping, store_entry};
 use crate::ctx::PmapCtx;
 use crate::hook::{Hook, Verb};
 use crate::lock;
@@ -99,6 +99,10 @@ fn dispatch<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, mut it: Entering) {
     let parts = skeleton.enter_other.clone();
     let gone = remove::leave(c, cpu, Verb::Enter, (it.space, it.va), it.old, 0, &parts);
     it.old_flags = gone.map_or(PvFlags::empty(), |m| m.flags);
+    if parts.contains(&Part::Zero) {
+        // The old entry was counted out when it was zeroed.
+        table::count(c.pmap_mut(), it.space, it.va, 1);
+    }
     run(c, cpu, it, &new);
 }
 
@@ -145,16 +149,15 @@ pub(crate) fn break_entry<C: PmapCtx + ?Sized>(
 
 fn track<C: PmapCtx + ?Sized>(c: &mut C, it: &Entering) {
     let counting = c.policy().skeleton.counting;
+    let unmanaged = c.policy().skeleton.kenter_flags;
     let pmap = c.pmap_mut();
     let counts = &mut pmap.page_mut(it.frame).counts;
     counts.entered(counting, it.space, it.flags);
     if it.flags.contains(PvFlags::UNMAN) {
         pv::enter_kernel(pmap, it.va, it.frame, it.flags, it.new);
     } else {
-        pv::enter(
-            pmap,
-            pv::new_entry(it.space, it.va, it.frame, it.flags, it.new),
-        );
+        let entry = pv::new_entry(it.space, it.va, it.frame, it.flags, it.new);
+        pv::enter(pmap, entry, unmanaged);
     }
 }
 
@@ -166,6 +169,10 @@ fn retrack<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, it: &mut Entering, part: 
         _ => pv::modify(c, cpu, at, clear, it.flags),
     };
     it.old_flags = old.unwrap_or_default();
+    let now = find(c.pmap_mut(), Some(it.frame), it.space, it.va).copied();
+    if let Some(entry) = now.filter(|_| c.policy().skeleton.sticky_uncached) {
+        it.new = it.new.with_cache(!entry.flags.contains(PvFlags::NC));
+    }
 }
 
 /// Asks about the entry that was there, if there was one.

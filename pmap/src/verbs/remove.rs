@@ -41,6 +41,7 @@ pub(crate) fn leave<C: PmapCtx + ?Sized>(
                 table::count(c.pmap_mut(), space, va, -1);
             }
             Part::Sync => table::sync(c, cpu, space, va),
+            Part::Gone => ask(c, cpu, Hook::Gone { verb, nth }, about),
             _ => {}
         }
     }
@@ -57,7 +58,10 @@ pub(crate) fn flags_of<C: PmapCtx + ?Sized>(
     let pmap = c.pmap();
     match pmap.find_pv(frame, space, va) {
         Some(n) => pmap.pvs[n as usize].flags,
-        None => crate::ask::kva_flags(pmap.page(frame).kva_pte),
+        None => {
+            let unmanaged = c.policy().skeleton.kenter_flags;
+            crate::ask::kva_flags(unmanaged, pmap.page(frame).kva_pte)
+        }
     }
 }
 
@@ -194,7 +198,7 @@ pub(crate) fn remove_pages<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, space: Sp
 }
 
 /// `pmap_remove_all`: a page leaves every space. An unmanaged mapping keeps its entry and its address
-/// goes to `pv_kva`; of two of them, one is forgotten (B27).
+/// goes to `pv_kva`; of two of them, one is forgotten (B27). The verb's end tells how many were current.
 pub(crate) fn remove_all<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Frame) {
     c.charge(cpu, "pmap_remove_all");
     if c.pmap().mappings(frame).next().is_none() {
@@ -209,7 +213,10 @@ pub(crate) fn remove_all<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Fram
     let parts = c.policy().skeleton.remove_all.clone();
     let live = c.policy().skeleton.current_is_live;
     let (verb, mut pages) = (Verb::RemoveAll, 0);
-    let entries: Vec<PvEntry> = c.pmap().mappings(frame).copied().collect();
+    let keeps = c.policy().skeleton.remove_all_skips_unmanaged;
+    let stays = |e: &PvEntry| keeps && e.flags.contains(PvFlags::UNMAN);
+    let all = c.pmap().mappings(frame).copied();
+    let entries: Vec<PvEntry> = all.filter(|e| !stays(e)).collect();
     for entry in entries {
         let at = (entry.space, entry.va);
         if c.pmap().find_pv(frame, at.0, at.1).is_none() {
@@ -222,7 +229,7 @@ pub(crate) fn remove_all<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Fram
         };
         let hook = Hook::WillLeave { verb, nth: pages };
         take_away(c, cpu, &entry, hook, about, &parts);
-        pages += 1;
+        pages += u32::from(subject.is_some_and(|m| m.current));
     }
     let about = About {
         frame: Some(frame),
@@ -265,6 +272,11 @@ fn take_away<C: PmapCtx + ?Sized>(
                 table::count(c.pmap_mut(), space, va, -1);
             }
             Part::Sync if !stays => table::sync(c, cpu, space, va),
+            Part::Gone if !stays => {
+                if let Hook::WillLeave { verb, nth } = hook {
+                    ask(c, cpu, Hook::Gone { verb, nth }, about);
+                }
+            }
             Part::Untrack => drop(pv::remove(c, cpu, frame, space, va)),
             Part::Unlink => pv::remove_quietly(c, cpu, (space, va, frame)),
             _ => {}

@@ -1,14 +1,12 @@
 //! A world for tests of the kernel: a SheevaPlug with everything below it real, and no observer.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kern::{Footprints, Kern, KernConfig, KernCtx, KernVerbs, Limits, RunEnd, Window};
 use machine::cpu::Regs;
-use machine::{
-    Abort, Ap, CpuId, Exit, Frame, Hw, L1Descriptor, Machine, Mark, PhysAddr, Profile, Pte, Step,
-    VirtAddr, Width,
-};
-use pmap::{Pmap, PmapCtx, Policy, Prot};
+use machine::{Abort, CpuId, Exit, Hw, Machine, Mark, Profile, Step, VirtAddr, Width};
+use pmap::{Pmap, PmapCtx, Policy};
 use vfs_sim::{Vfs, VfsConfig, VfsCtx, VfsVerbs};
 use vm::{Channel, KResult, ObjectId, Pager, Vm, VmCtx};
 
@@ -150,7 +148,14 @@ impl KernCtx for World {
 impl World {
     /// A booted machine under `policy` with the guest programs in `/bin`.
     pub fn new(policy: &str) -> Self {
-        let mut machine = Machine::new(Profile::embedded("sheevaplug").expect("embedded"));
+        Self::with_cpus(policy, 1)
+    }
+
+    /// The same with several processors.
+    pub fn with_cpus(policy: &str, cpus: u32) -> Self {
+        let mut profile = (*Profile::embedded("sheevaplug").expect("embedded")).clone();
+        profile.cpus = cpus;
+        let mut machine = Machine::new(Arc::new(profile));
         let pmap = Pmap::bootstrap(&mut machine);
         let layout = pmap.layout;
         let mut config = KernConfig::for_layout(&layout);
@@ -163,7 +168,7 @@ impl World {
             Footprints::freebsd(window(layout.text), window(layout.data), stacks, 0x2000);
         let vfs = Vfs::new(VfsConfig::new(machine.profile(), &layout));
         let mut world = Self {
-            kern: Kern::new(config, 1),
+            kern: Kern::new(config, cpus),
             vm: Vm::for_layout(&layout),
             vfs: vfs.expect("a good configuration"),
             machine,

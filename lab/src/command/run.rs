@@ -1,0 +1,124 @@
+//! `pmaplab run`: a scenario under policies.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use machine::Profile;
+use pmap::Policy;
+use serde_json::{Value, json};
+
+use super::{Ended, Failure, machine, on_terminal, policies, policy, print};
+use crate::scenario::{self, predictions, sheevaplug};
+
+/// Arguments of `run`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  pmaplab run
+  pmaplab run sheevaplug --policy freebsd-2010 --policy always-flush
+  pmaplab run --json > story.json
+  pmaplab run --full --policy freebsd-2010      the loop at the length of the seed's 0.78 s")]
+pub struct RunArgs {
+    /// Scenario (see `pmaplab list scenarios`)
+    #[arg(default_value = "sheevaplug")]
+    scenario: String,
+    /// Policy to run (repeatable); all if none is given
+    #[arg(long)]
+    policy: Vec<String>,
+    /// Machine, by name or path of a profile
+    #[arg(long, default_value = "sheevaplug")]
+    machine: String,
+    /// Run the loop at the length of the seed's 0.78 s; takes minutes
+    #[arg(long)]
+    full: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the call.
+pub fn run(args: &RunArgs) -> super::Result {
+    if !scenario::names().any(|(name, _)| name == args.scenario) {
+        let known: Vec<_> = scenario::names().map(|(n, _)| n).collect();
+        let known = known.join(", ");
+        return Err(Failure(format!(
+            "no scenario `{}`; expected one of: {known}",
+            args.scenario
+        )));
+    }
+    let profile = machine(&args.machine)?;
+    if profile.page != 4096 {
+        return Err(Failure(format!(
+            "machine `{}`: programs need pages of 4096 bytes",
+            args.machine
+        )));
+    }
+    let policies = policies(&args.policy)?;
+    let mut options = sheevaplug::Options::default();
+    if args.full {
+        options.turns = sheevaplug::FULL_TURNS;
+    }
+    let progress = progress(policies.len() as u64 + 1);
+    let rows = rows(&profile, policies, &options, &progress)?;
+    progress.set_message("predictions");
+    let predicted = predictions::predict(&profile, &policy("freebsd-2010")?).map_err(Failure)?;
+    progress.finish_and_clear();
+    let found = rows.iter().any(|r| sheevaplug::worst(r).is_some());
+    let story = sheevaplug::Story {
+        scenario: "sheevaplug",
+        machine: profile.name.clone(),
+        rows,
+    };
+    if args.json {
+        let mut value: Value = serde_json::to_value(&story)?;
+        value["predictions"] = json!(predicted);
+        print(&format!("{value}\n"));
+    } else {
+        print(&scenario::table(&story, &predicted));
+    }
+    Ok(if found { Ended::Verdict } else { Ended::Clean })
+}
+
+/// Tells the story under each policy; policies share no state, so each core takes the next one.
+fn rows(
+    profile: &Arc<Profile>,
+    policies: Vec<Policy>,
+    options: &sheevaplug::Options,
+    progress: &ProgressBar,
+) -> Result<Vec<sheevaplug::Row>, Failure> {
+    let next = AtomicUsize::new(0);
+    let told = Mutex::new(vec![None; policies.len()]);
+    let worker = || {
+        while let Some(policy) = policies.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let n = policies
+                .iter()
+                .position(|p| p.name == policy.name)
+                .unwrap_or(0);
+            let row = sheevaplug::tell(profile, policy.clone(), options);
+            told.lock().unwrap_or_else(PoisonError::into_inner)[n] = Some(row);
+            progress.set_message(policy.name);
+            progress.inc(1);
+        }
+    };
+    std::thread::scope(|scope| {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        for _ in 0..cores {
+            scope.spawn(worker);
+        }
+    });
+    let told = told.into_inner().unwrap_or_else(PoisonError::into_inner);
+    told.into_iter()
+        .flatten()
+        .map(|row| row.map_err(Failure))
+        .collect()
+}
+
+fn progress(steps: u64) -> ProgressBar {
+    if !on_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} ({eta} left)");
+    ProgressBar::new(steps).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

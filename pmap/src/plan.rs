@@ -162,7 +162,7 @@ impl Do {
     };
 
     /// The others; they carry a frame, flags or an address.
-    const LOADED: &[&str] = &["pv_flags", "window_map", "copy", "buffer_map"];
+    const LOADED: &[&str] = &["pv_flags", "page_bits", "window_map", "copy", "buffer_map"];
 
     /// The thing of that name, if the name says all.
     pub fn by_name(name: &str) -> Option<Self> {

@@ -13,6 +13,8 @@ pub enum VerbParts {
     EnterOther,
     /// `remove`.
     Remove,
+    /// `remove_all`.
+    RemoveAll,
     /// `protect`.
     Protect,
     /// `kenter`.
@@ -46,6 +48,7 @@ pub(super) const VERBS: &[(VerbParts, &str)] = &[
     (VerbParts::EnterSame, "enter-same"),
     (VerbParts::EnterOther, "enter-other"),
     (VerbParts::Remove, "remove"),
+    (VerbParts::RemoveAll, "remove-all"),
     (VerbParts::Protect, "protect"),
     (VerbParts::Kenter, "kenter"),
     (VerbParts::Kremove, "kremove"),
@@ -64,6 +67,9 @@ pub(super) const PARTS: &[(Part, &str)] = &[
     (Part::WillLeave, "will-leave"),
     (Part::Zero, "zero"),
     (Part::Gone, "gone"),
+    (Part::Reflag, "reflag"),
+    (Part::Unlink, "unlink"),
+    (Part::Break, "break"),
 ];
 
 impl SkeletonEdit {
@@ -94,6 +100,7 @@ impl VerbParts {
             VerbParts::EnterSame => &mut skeleton.enter_same,
             VerbParts::EnterOther => &mut skeleton.enter_other,
             VerbParts::Remove => &mut skeleton.remove,
+            VerbParts::RemoveAll => &mut skeleton.remove_all,
             VerbParts::Protect => &mut skeleton.protect,
             VerbParts::Kenter => &mut skeleton.kenter,
             VerbParts::Kremove => &mut skeleton.kremove,

@@ -257,11 +257,16 @@ impl Source<'_> {
             .and_then(KdlValue::as_string)
             .unwrap_or("")
             .to_owned();
+        let uncached = match node.get("uncached") {
+            None => None,
+            Some(_) => Some(self.property(node, "uncached", None, 64)?),
+        };
         let number = self.node_error(node, "").line;
         Ok(Expectation {
             number,
             policy,
             kind,
+            uncached,
             because,
         })
     }
@@ -351,6 +356,7 @@ impl Source<'_> {
         let va = || self.number(node, 1, "an address").map(Va);
         Ok(match verb {
             "switch" => Op::SwitchKernel,
+            "enter" | "remove" | "protect" => return self.user(node, Space(0), verb),
             "kenter" => Op::Kenter(va()?, self.page(node)?),
             "kremove" => Op::Kremove(va()?),
             "qenter" => Op::Qenter(va()?, self.page(node)?, self.count(node, "count")?),
@@ -381,7 +387,7 @@ impl Source<'_> {
                 self.page(node)?,
                 self.count(node, "count")?,
             ),
-            _ => return Err(self.unknown(node, verb, "switch, kenter, kremove, qenter, qremove, load, store, zero, copy, remove-all, remove-write, clear-modify, clear-reference, recycle, dma-read, dma-write, will, did, buffer, syncer, bufdaemon, pagedaemon, g_up, recycle-buffers")),
+            _ => return Err(self.unknown(node, verb, "switch, enter, remove, protect, kenter, kremove, qenter, qremove, load, store, zero, copy, remove-all, remove-write, clear-modify, clear-reference, recycle, dma-read, dma-write, will, did, buffer, syncer, bufdaemon, pagedaemon, g_up, recycle-buffers")),
         })
     }
 
@@ -419,6 +425,8 @@ impl Source<'_> {
         Ok(match verb {
             "evict-all" => Op::EvictAll,
             "evict-instructions" => Op::EvictInstructions,
+            "evict" => Op::Evict(va()?),
+            "evict-instruction" => Op::EvictInstruction(va()?),
             "prefetch" => Op::Prefetch(va()?),
             "prefetch-instruction" => Op::PrefetchInstruction(va()?),
             "tlb-drop" => Op::TlbDrop(va()?),
@@ -426,7 +434,7 @@ impl Source<'_> {
             _ => return Err(self.unknown(
                 node,
                 verb,
-                "evict-all, evict-instructions, prefetch, prefetch-instruction, tlb-drop, drain",
+                "evict-all, evict-instructions, evict, evict-instruction, prefetch, prefetch-instruction, tlb-drop, drain",
             )),
         })
     }

@@ -39,7 +39,7 @@ pub fn run(args: &ReplayArgs) -> super::Result {
                 let expected = case.expected(policy.name).cloned();
                 let row = case::run_one(&case, profile.clone(), policy);
                 print(&show(args, file, &case, &row));
-                let unmet = expected.is_some_and(|e| !met(&row, e.kind));
+                let unmet = expected.is_some_and(|e| !e.met(&row));
                 found |= unmet || !row.verdicts.clean();
             }
         }
@@ -71,11 +71,6 @@ fn names<'a>(args: &'a ReplayArgs, case: &'a Case) -> &'a [String] {
     }
 }
 
-/// Whether a row found what was expected of it.
-pub fn met(row: &Row, kind: Option<crate::oracle::Kind>) -> bool {
-    kind.map_or(row.verdicts.clean(), |k| row.verdicts.of(k) > 0)
-}
-
 fn show(args: &ReplayArgs, file: &std::path::Path, case: &Case, row: &Row) -> String {
     if args.explain {
         return case::explain(case, row);
@@ -93,10 +88,12 @@ fn show(args: &ReplayArgs, file: &std::path::Path, case: &Case, row: &Row) -> St
     let worst = row.verdicts.worst().map_or("clean", |k| k.name());
     let expected = match case.expected(row.policy) {
         None => String::new(),
-        Some(e) if met(row, e.kind) => "  as expected".to_owned(),
+        Some(e) if e.met(row) => "  as expected".to_owned(),
         Some(e) => format!(
-            "  EXPECTED {} ({}:{})",
+            "  EXPECTED {}{} ({}:{})",
             e.kind.map_or("clean", |k| k.name()),
+            e.uncached
+                .map_or(String::new(), |n| format!(" and {n} uncached")),
             file.display(),
             e.number
         ),

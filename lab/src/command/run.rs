@@ -1,7 +1,13 @@
 //! `pmaplab run`: a scenario under policies.
 
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use machine::Profile;
+use pmap::Policy;
 use serde_json::{Value, json};
 
 use super::{Ended, Failure, machine, on_terminal, policies, policy, print};
@@ -55,12 +61,7 @@ pub fn run(args: &RunArgs) -> super::Result {
         options.turns = sheevaplug::FULL_TURNS;
     }
     let progress = progress(policies.len() as u64 + 1);
-    let mut rows = Vec::new();
-    for policy in policies {
-        progress.set_message(policy.name);
-        rows.push(sheevaplug::tell(&profile, policy, &options).map_err(Failure)?);
-        progress.inc(1);
-    }
+    let rows = rows(&profile, policies, &options, &progress)?;
     progress.set_message("predictions");
     let predicted = predictions::predict(&profile, &policy("freebsd-2010")?).map_err(Failure)?;
     progress.finish_and_clear();
@@ -78,6 +79,40 @@ pub fn run(args: &RunArgs) -> super::Result {
         print(&scenario::table(&story, &predicted));
     }
     Ok(if found { Ended::Verdict } else { Ended::Clean })
+}
+
+/// Tells the story under each policy; policies share no state, so each core takes the next one.
+fn rows(
+    profile: &Arc<Profile>,
+    policies: Vec<Policy>,
+    options: &sheevaplug::Options,
+    progress: &ProgressBar,
+) -> Result<Vec<sheevaplug::Row>, Failure> {
+    let next = AtomicUsize::new(0);
+    let told = Mutex::new(vec![None; policies.len()]);
+    let worker = || {
+        while let Some(policy) = policies.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let n = policies
+                .iter()
+                .position(|p| p.name == policy.name)
+                .unwrap_or(0);
+            let row = sheevaplug::tell(profile, policy.clone(), options);
+            told.lock().unwrap_or_else(PoisonError::into_inner)[n] = Some(row);
+            progress.set_message(policy.name);
+            progress.inc(1);
+        }
+    };
+    std::thread::scope(|scope| {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        for _ in 0..cores {
+            scope.spawn(worker);
+        }
+    });
+    let told = told.into_inner().unwrap_or_else(PoisonError::into_inner);
+    told.into_iter()
+        .flatten()
+        .map(|row| row.map_err(Failure))
+        .collect()
 }
 
 fn progress(steps: u64) -> ProgressBar {

@@ -13,6 +13,7 @@ pub mod process;
 pub mod record;
 pub mod scenario;
 pub mod system;
+pub mod trace;
 pub mod tree;
 pub mod world;
 

@@ -457,11 +457,13 @@ impl Naive {
 struct Real(World<()>);
 
 impl Real {
-    fn new() -> Self {
+    fn new(policy: &str) -> Self {
         let profile = Profile::embedded("sheevaplug").unwrap();
-        let policy = pmap::policy::by_name("freebsd-2010").unwrap();
+        let policy = pmap::policy::by_name(policy).unwrap();
         let mut world = World::new(State::boot(profile), policy, ());
-        (0..SPACES).for_each(|_| assert!(world.pmap_create(CPU).is_some()));
+        for _ in 0..SPACES {
+            assert!(world.pmap_create(CPU).is_some());
+        }
         world.journal.detail = Detail::Plans;
         Self(world)
     }
@@ -524,8 +526,8 @@ fn flags(f: pmap::PvFlags) -> Flags {
     }
 }
 
-fn compare(verbs: &[Verb]) -> Result<(), TestCaseError> {
-    let (mut real, mut naive) = (Real::new(), Naive::default());
+fn compare(policy: &str, verbs: &[Verb]) -> Result<(), TestCaseError> {
+    let (mut real, mut naive) = (Real::new(policy), Naive::default());
     for (n, verb) in verbs.iter().enumerate() {
         let done = real.run(*verb);
         naive.run(*verb);
@@ -543,6 +545,23 @@ proptest! {
 
     #[test]
     fn the_rule_and_its_naive_restatement_agree(verbs in prop::collection::vec(verb(), 1..25)) {
-        compare(&verbs)?;
+        compare("freebsd-2010", &verbs)?;
+    }
+}
+
+/// Each repair of one fact is noticed, so that the comparison can fail.
+#[test]
+fn the_naive_restatement_differs_from_each_repair() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let all = prop::collection::vec(verb(), 1..25);
+    for repair in ["ref", "sticky-nc", "kentry", "lazy", "repaired"] {
+        let policy = format!("freebsd-2010-{repair}");
+        let mut runner = TestRunner::deterministic();
+        let differs = (0..200).any(|_| {
+            let verbs = all.new_tree(&mut runner).unwrap().current();
+            compare(&policy, &verbs).is_err()
+        });
+        assert!(differs, "{policy}: 200 sequences, no difference");
     }
 }

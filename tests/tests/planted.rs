@@ -3,11 +3,13 @@
 
 mod common;
 
-use lab::case::{self, Case};
+use lab::World;
+use lab::case::{self, Action, Case, Line};
+use lab::inject::Injection;
 use lab::op::{Op, Outcome, Page, Rights, Space, Va};
-use lab::oracle::Kind;
+use lab::oracle::{Kind, Oracle, Verdict, Verdicts};
 use machine::{CpuId, Hw, Mark};
-use pmap::PmapVerbs;
+use pmap::{PmapVerbs, SpaceId};
 
 const BASE: &str = "freebsd-2010-repaired";
 
@@ -25,9 +27,8 @@ fn planted(case: &Case, machine: &str, edit: &str, kind: Kind, access: &str, bef
     assert!(sound.verdicts.clean(), "without a fault:\n{told}");
     let row = run(case, machine, edit);
     let told = common::told(&row.verdicts.first);
-    let is = |v: &&lab::oracle::Verdict| {
-        v.kind == kind && v.during.contains(access) && v.because.contains(before)
-    };
+    let is =
+        |v: &&Verdict| v.kind == kind && v.during.contains(access) && v.because.contains(before);
     let found = row.verdicts.first.iter().find(is);
     assert!(
         found.is_some(),
@@ -168,34 +169,77 @@ fn a_switch_that_empties_nothing() {
     );
 }
 
-/// The case with a hardware's step in the middle of its line `at` (from 1), at micro-step n, for every n:
-/// the first n with a verdict, and it.
-fn anywhere(text: &str, hardware: &str, machine: &str, edits: &str) -> Option<(u32, case::Row)> {
-    for n in 0..600 {
-        let case = parse(&text.replace("HW", &format!("{hardware} during={n}")));
-        let row = run(&case, machine, edits);
-        if !row.verdicts.clean() {
-            return Some((n, row));
-        }
-        if row.steps.iter().any(|s| s.op.contains("it ended before")) {
-            return None;
+/// A case in two parts: the hardware acts somewhere in the first operation of the second.
+struct Split {
+    before: Case,
+    after: Case,
+    hardware: Op,
+}
+
+impl Split {
+    fn new(text: &str, hardware: Op) -> Self {
+        let (before, after) = text
+            .split_once("HW")
+            .expect("the place of the hardware's step");
+        Self {
+            before: parse(before),
+            after: parse(after),
+            hardware,
         }
     }
-    panic!("the operation has no end");
+
+    /// The first micro-step before which the hardware's act leads to a verdict, and what was found.
+    fn anywhere(&self, edits: &str) -> Option<(u64, Verdicts)> {
+        let policy = common::policy(BASE).edited_by(edits).unwrap();
+        let mut world = common::world(&common::machine("sheevaplug"), policy);
+        world.pmap_create(CpuId(0));
+        world.cpu_switch(CpuId(0), Some(SpaceId(1)));
+        self.before.lines.iter().for_each(|l| play(&mut world, l));
+        for n in 0.. {
+            let mut world = world.clone();
+            let hardware = self.hardware;
+            world.injection = Some(Injection::at(n, move |world| {
+                hardware.run(world);
+            }));
+            let mut ended = false;
+            for line in &self.after.lines {
+                play(&mut world, line);
+                ended |= world.injection.take().is_some_and(|i| !i.ran);
+            }
+            let found = world.observer.verdicts;
+            if !found.clean() {
+                return Some((n, found));
+            }
+            if ended {
+                break;
+            }
+        }
+        None
+    }
+}
+
+fn play(world: &mut World<Oracle>, line: &Line) {
+    let Action::Bare(op) = &line.action else {
+        panic!("{}: an operation on bare pages was expected", line.text)
+    };
+    world.observer.set_context(&line.text);
+    op.run(world);
 }
 
 /// Clean wherever the hardware acts; with the edit there is a point where it is not.
-fn planted_between(text: &str, hardware: &str, edit: &str, kind: Kind, before: &str) {
-    if let Some((n, row)) = anywhere(text, hardware, "sheevaplug", "") {
-        let told = common::told(&row.verdicts.first);
+fn planted_between(text: &str, hardware: Op, edit: &str, kind: Kind, before: &str) {
+    let split = Split::new(text, hardware);
+    if let Some((n, found)) = split.anywhere("") {
+        let told = common::told(&found.first);
         panic!("without a fault, at micro-step {n}:\n{told}");
     }
-    let (n, row) = anywhere(text, hardware, "sheevaplug", edit)
+    let (n, found) = split
+        .anywhere(edit)
         .unwrap_or_else(|| panic!("`{edit}`: nothing found at any micro-step"));
-    let told = common::told(&row.verdicts.first);
-    let found = |v: &lab::oracle::Verdict| v.kind == kind && v.because.contains(before);
+    let told = common::told(&found.first);
+    let is = |v: &Verdict| v.kind == kind && v.because.contains(before);
     assert!(
-        row.verdicts.first.iter().any(found),
+        found.first.iter().any(is),
         "`{edit}` at micro-step {n}: expected {} because `{before}`, found:\n{told}",
         kind.name()
     );
@@ -218,10 +262,10 @@ fn instructions_invalidated_before_data_is_cleaned() {
         "#;
     planted_between(
         text,
-        "hw prefetch-instruction 0x8000",
+        Op::PrefetchInstruction(Va(0x8000)),
         "move icache_inv first at sync",
         Kind::StaleExec,
-        "stored by step 7, A store 0x8000 0xe3a00002; memory has it: cpu0's instruction-cache line",
+        "stored by A store 0x8000 0xe3a00002; memory has it: cpu0's instruction-cache line",
     );
 }
 
@@ -242,10 +286,10 @@ const KENTER_OVER_TEXT: &str = r#"
 fn a_tlb_copy_flushed_before_its_entry_is_stored() {
     planted_between(
         KENTER_OVER_TEXT,
-        "hw prefetch-instruction 0x8000",
+        Op::PrefetchInstruction(Va(0x8000)),
         "move pte_cache_off after tlb_flush_id at entered",
         Kind::StaleExec,
-        "stored by step 8, K store 0xd0400000 0xe3a00002",
+        "stored by K store 0xd0400000 0xe3a00002",
     );
 }
 
@@ -253,10 +297,10 @@ fn a_tlb_copy_flushed_before_its_entry_is_stored() {
 fn an_entry_stored_after_its_lines_were_flushed() {
     planted_between(
         KENTER_OVER_TEXT,
-        "hw prefetch-instruction 0x8000",
+        Op::PrefetchInstruction(Va(0x8000)),
         "move pte_cache_off after idcache_wbinv at entered",
         Kind::StaleExec,
-        "stored by step 8, K store 0xd0400000 0xe3a00002",
+        "stored by K store 0xd0400000 0xe3a00002",
     );
 }
 
@@ -274,7 +318,7 @@ fn an_entry_zeroed_after_its_tlb_copy_was_flushed() {
         "#;
     planted_between(
         text,
-        "hw prefetch 0xd0400000",
+        Op::Prefetch(Va(0xd040_0000)),
         "skeleton kremove move gone before zero",
         Kind::StaleTranslation,
         "the table names another frame",
@@ -282,7 +326,7 @@ fn an_entry_zeroed_after_its_tlb_copy_was_flushed() {
 }
 
 /// A kernel store into text, with or without the mark that says it is for the program, then the fetch.
-fn kernel_store(for_program: bool) -> lab::World<lab::oracle::Oracle> {
+fn kernel_store(for_program: bool) -> World<Oracle> {
     let mut world = common::world(&common::machine("sheevaplug"), common::policy("none"));
     world.pmap_create(CpuId(0));
     let (text, buffer) = (Va(0x8000), Va(0xd040_0000));

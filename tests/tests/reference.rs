@@ -173,7 +173,9 @@ fn act() -> impl Strategy<Value = Act> {
 
 fn start(machine: &str, policy: &str) -> World<Oracle> {
     let mut world = common::world(&common::machine(machine), common::policy(policy));
-    (0..2).for_each(|_| assert!(world.pmap_create(CpuId(0)).is_some()));
+    for _ in 0..2 {
+        assert!(world.pmap_create(CpuId(0)).is_some());
+    }
     world.cpu_switch(CpuId(0), Some(pmap::SpaceId(1)));
     world
 }

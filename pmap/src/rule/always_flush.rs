@@ -4,13 +4,14 @@
 //! 1. Kernel aliases never make a page uncached: a hook lies between every use of one alias and the next.
 //! 2. User aliases of one space with a writer among them are uncached: no hook lies between a store and a
 //!    load of the same program.
-//! 3. TLB maintenance, windows and copies are those of `life`, with cached windows.
+//! 3. TLB maintenance, windows and copies are those of `life`, with cached windows and on both sides of the
+//!    TLB.
 
 use machine::LineOp::CleanInvalidate;
 
 use crate::ask::everything;
 use crate::hook::{Facts, Hook, Mapping, View};
-use crate::plan::{Do, Plan};
+use crate::plan::{Do, Plan, PlanStep};
 use crate::rule::life;
 use crate::types::{PvFlags, SpaceId};
 
@@ -45,10 +46,19 @@ pub fn plan(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
         _ => {
             let mut own = Plan::default();
             life::plan(hook, view, facts, &mut own);
-            plan.steps
-                .extend(own.steps.into_iter().filter(|s| s.what.is_tlb()));
+            let tlb = own.steps.into_iter().filter(|s| s.what.is_tlb());
+            plan.steps.extend(tlb.map(|s| PlanStep {
+                what: both_sides(s.what),
+                ..s
+            }));
         }
     }
+}
+
+/// The TLB operation for both sides: the hardware may have fetched instructions from a page that was never
+/// meant to be executed.
+fn both_sides(what: Do) -> Do {
+    if what == Do::TlbD { Do::TlbId } else { what }
 }
 
 /// Uncaches the mappings of each user space that has two or more with a writer; caches the others again.

@@ -37,7 +37,7 @@ pub struct ExploreArgs {
     /// Machine, by name or path of a profile; a flat table, one CPU, VIVT
     #[arg(long, default_value = "tiny-line")]
     machine: String,
-    /// What is tried: default, small, calm, user, alias, paging, windows
+    /// What is tried: default, tiny, small, user, calm, wild, alias, paging, windows
     #[arg(long, default_value = "default")]
     scope: String,
     /// Stop after so many states

@@ -14,6 +14,7 @@
 //! 5. A buffer is unmapped only when it is released. A frame changes hands only when nothing maps it.
 //! 6. The page daemon (`paging` scopes) takes rights or mappings away only from pages that no acquired
 //!    buffer holds; `pmap_remove_all` only where no buffer does, for a buffer's pages are wired.
+//! 7. Instructions are fetched ahead only from pages mapped to be executed, except in scope `wild`.
 
 use pmap::{PmapCtx, PvFlags, SpaceId};
 
@@ -24,6 +25,17 @@ use machine::{Frame, VirtAddr};
 
 /// The value that a search stores; every witness replaces it by values of its own.
 pub const FRESH: u32 = 0x0f00_0000;
+
+/// Which lines the hardware fetches without being asked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Speculation {
+    /// None.
+    Off,
+    /// Data lines of any mapped page, instruction lines of pages that are mapped to be executed.
+    On,
+    /// Instruction lines of any mapped page as well: no ARMv5 descriptor forbids it.
+    Wild,
+}
 
 /// What a search tries.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,7 +55,7 @@ pub struct Scope {
     /// Devices fill and read the buffer.
     pub dma: bool,
     /// The hardware may fetch lines that nobody asked for.
-    pub speculation: bool,
+    pub speculation: Speculation,
     /// Page-daemon verbs.
     pub paging: bool,
     /// `pmap_zero_page` and `pmap_copy_page`.
@@ -61,7 +73,7 @@ DMA, program syncs, a kernel thread, and an adversary that evicts, prefetches, d
     spaces: 2,
     buffer: true,
     dma: true,
-    speculation: true,
+    speculation: Speculation::On,
     paging: false,
     windows: false,
     sync: true,
@@ -78,7 +90,22 @@ const SCOPES: &[Scope] = &[
     Scope {
         name: "calm",
         about: "default without prefetches that nobody asked for",
-        speculation: false,
+        speculation: Speculation::Off,
+        ..BASE
+    },
+    Scope {
+        name: "wild",
+        about: "default, with instruction prefetches from pages that are not mapped to be executed",
+        speculation: Speculation::Wild,
+        ..BASE
+    },
+    Scope {
+        name: "tiny",
+        about: "1 process with 1 page (r-x, rw-), 2 frames, 1 lingering buffer, evictions",
+        spaces: 1,
+        dma: false,
+        speculation: Speculation::Off,
+        sync: false,
         ..BASE
     },
     Scope {
@@ -194,6 +221,8 @@ pub enum Act {
     Paging(Page, bool),
     /// The hardware.
     Hardware,
+    /// The hardware fetches instructions ahead.
+    Ahead(Va),
     /// The hardware evicts a data line.
     Evict(Va),
     /// The hardware evicts an instruction line.
@@ -353,14 +382,17 @@ fn hardware_moves(scope: &Scope, place: &Place, add: &mut impl FnMut(Act, &[Op])
     for va in place.user.iter().copied().chain(kernel) {
         add(Act::Evict(va), &[Op::Evict(va)]);
         add(Act::Hardware, &[Op::TlbDrop(va)]);
-        if scope.speculation {
+        if scope.speculation > Speculation::Off {
             add(Act::Hardware, &[Op::Prefetch(va)]);
         }
     }
     for va in &place.user {
         add(Act::EvictInstruction(*va), &[Op::EvictInstruction(*va)]);
-        if scope.speculation {
-            add(Act::Hardware, &[Op::PrefetchInstruction(*va)]);
+        let ahead = [Op::PrefetchInstruction(*va)];
+        match scope.speculation {
+            Speculation::Off => {}
+            Speculation::On => add(Act::Ahead(*va), &ahead),
+            Speculation::Wild => add(Act::Hardware, &ahead),
         }
     }
     add(Act::Hardware, &[Op::Drain]);
@@ -434,6 +466,11 @@ impl Facts<'_> {
                 let frame = self.frame(page);
                 let held = self.buffered == Some(frame) && (exempt || phase.acquired());
                 self.has_user(frame) && !held
+            }
+            Act::Ahead(va) => {
+                let live = self.world.pmap().cpus[0].live;
+                let known = live.and_then(|s| self.flags(Space(s.0 as u8), va));
+                known.is_none_or(|f| f.contains(PvFlags::EXEC))
             }
             Act::Hardware => true,
             Act::Evict(va) => line(&self.world.state.machine.cpus[0].dcache, va),

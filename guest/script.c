@@ -7,6 +7,7 @@
  *     read FILE           reads a file and forgets it
  *     sum FILE            a child reads the file into a pipe; prints the sum of its
  *                         bytes
+ *     sync                what was written goes to the disk
  *     say WORD            prints it
  *
  * A shell's ways with files and processes, for where no shell has been fetched:
@@ -147,6 +148,8 @@ main(int argc, char **argv)
 			pour(opened(words[1], O_RDONLY), -1);
 		else if (n == 2 && streq(words[0], "sum"))
 			sum(words[1]);
+		else if (n == 1 && streq(words[0], "sync"))
+			sync();
 		else if (n == 2 && streq(words[0], "say")) {
 			say(words[1]);
 			say("\n");

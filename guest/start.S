@@ -57,6 +57,7 @@ _start:
 	SYSCALL	wait4, 7
 	SYSCALL	getpid, 20
 	SYSCALL	ptrace, 26
+	SYSCALL	sync, 36
 	SYSCALL	kill, 37
 	SYSCALL	execve, 59
 	SYSCALL	msync, 65

@@ -103,6 +103,7 @@ int pwrite(int fd, const void *buf, u32 bytes, i64 offset);
 void *mmap(void *addr, u32 bytes, int prot, int flags, int fd, i64 offset);
 i64 lseek(int fd, i64 offset, int whence);
 int pipe2(int fds[2], int flags);
+int sync(void);
 
 #define WIFEXITED(s) (((s) & 0x7f) == 0)
 #define WEXITSTATUS(s) (((s) >> 8) & 0xff)

@@ -187,6 +187,12 @@ pub(crate) fn fsync<C: KernCtx + ?Sized>(ctx: &mut C, call: &Call) -> KResult<Ou
     Ok(0.into())
 }
 
+/// sync(2): everything dirty is on its way to the disk.
+pub(crate) fn sync<C: KernCtx + ?Sized>(ctx: &mut C, call: &Call) -> KResult<Outcome> {
+    ctx.vfs_sync(call.cpu)?;
+    Ok(0.into())
+}
+
 /// ftruncate(2) to `size`.
 pub(crate) fn truncate<C: KernCtx + ?Sized>(
     ctx: &mut C,

@@ -135,7 +135,7 @@ fn memories<C: KernCtx + ?Sized>(number: u32) -> Option<(&'static str, Service<C
 fn the_rest<C: KernCtx + ?Sized>(number: u32) -> Option<(&'static str, Service<C>)> {
     Some(match number {
         24 | 25 | 43 | 47 => ("getuid", process::nothing),
-        36 => ("sync", process::nothing),
+        36 => ("sync", files::sync),
         53 => ("sigaltstack", process::nothing),
         60 => ("umask", process::nothing),
         81 => ("getpgrp", process::getpid),

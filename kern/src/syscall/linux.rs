@@ -214,7 +214,7 @@ fn constants<C: KernCtx + ?Sized>(number: u32) -> Option<(&'static str, Service<
         23 | 46 | 203..=206 | 208 | 210 | 213 | 214 => ("setuid32", process::nothing),
         // chmod, chown and their like; utimes.
         15 | 94 | 198 | 207 | 212 | 325 | 333 | 348 => ("chmod", process::nothing),
-        36 => ("sync", process::nothing),
+        36 => ("sync", files::sync),
         57 => ("setpgid", process::nothing),
         60 => ("umask", |_, _| Ok(0o022.into())),
         75 => ("setrlimit", process::nothing),

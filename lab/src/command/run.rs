@@ -1,6 +1,7 @@
 //! `pmaplab run`: a scenario under policies.
 
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +12,8 @@ use pmap::Policy;
 use serde_json::{Value, json};
 
 use super::{Ended, Failure, machine, on_terminal, policies, policy, print};
-use crate::scenario::{self, predictions, sheevaplug};
+use crate::scenario::{self, predictions, sheevaplug, shell};
+use crate::tree::Tree;
 
 /// Arguments of `run`.
 #[derive(Args)]
@@ -19,7 +21,8 @@ use crate::scenario::{self, predictions, sheevaplug};
   pmaplab run
   pmaplab run sheevaplug --policy freebsd-2010 --policy always-flush
   pmaplab run --json > story.json
-  pmaplab run --full --policy freebsd-2010      the loop at the length of the seed's 0.78 s")]
+  pmaplab run --full --policy freebsd-2010      the loop at the length of the seed's 0.78 s
+  pmaplab run shell --root target/armel         a real shell and its copy")]
 pub struct RunArgs {
     /// Scenario (see `pmaplab list scenarios`)
     #[arg(default_value = "sheevaplug")]
@@ -30,6 +33,9 @@ pub struct RunArgs {
     /// Machine, by name or path of a profile
     #[arg(long, default_value = "sheevaplug")]
     machine: String,
+    /// Directory with a real shell for the scenario `shell`, as tools/fetch-armel.sh makes it
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
     /// Run the loop at the length of the seed's 0.78 s; takes minutes
     #[arg(long)]
     full: bool,
@@ -56,12 +62,53 @@ pub fn run(args: &RunArgs) -> super::Result {
         )));
     }
     let policies = policies(&args.policy)?;
+    match args.scenario.as_str() {
+        "shell" => shell(args, profile, policies),
+        _ if args.root.is_some() => Err(Failure(format!(
+            "--root: scenario `{}` uses the project's guests only; expected scenario `shell`",
+            args.scenario
+        ))),
+        _ => sheevaplug(args, profile, policies),
+    }
+}
+
+/// The shell's story.
+fn shell(args: &RunArgs, profile: Arc<Profile>, policies: Vec<Policy>) -> super::Result {
+    let tree = match &args.root {
+        Some(dir) => Some(Tree::read(dir).map_err(Failure)?),
+        None => None,
+    };
+    let machine = profile.name.clone();
+    let stage = shell::Stage::new(profile, tree).map_err(Failure)?;
+    let progress = progress(policies.len() as u64);
+    let rows = rows(policies, &progress, |policy| stage.tell(policy))?;
+    progress.finish_and_clear();
+    let found = rows.iter().any(|r| shell::worst(r).is_some());
+    let story = shell::Story {
+        scenario: "shell",
+        machine,
+        program: stage.program(),
+        rows,
+    };
+    if args.json {
+        print(&format!("{}\n", serde_json::to_value(&story)?));
+    } else {
+        let root = args.root.as_ref();
+        let root = root.map_or(String::new(), |dir| format!(" --root {}", dir.display()));
+        print(&shell::table(&story, &format!("pmaplab run shell{root}")));
+    }
+    Ok(if found { Ended::Verdict } else { Ended::Clean })
+}
+
+/// The story of seeds/001.
+fn sheevaplug(args: &RunArgs, profile: Arc<Profile>, policies: Vec<Policy>) -> super::Result {
     let mut options = sheevaplug::Options::default();
     if args.full {
         options.turns = sheevaplug::FULL_TURNS;
     }
     let progress = progress(policies.len() as u64 + 1);
-    let rows = rows(&profile, policies, &options, &progress)?;
+    let tell = |policy| sheevaplug::tell(&profile, policy, &options);
+    let rows = rows(policies, &progress, tell)?;
     progress.set_message("predictions");
     let predicted = predictions::predict(&profile, &policy("freebsd-2010")?).map_err(Failure)?;
     progress.finish_and_clear();
@@ -82,21 +129,20 @@ pub fn run(args: &RunArgs) -> super::Result {
 }
 
 /// Tells the story under each policy; policies share no state, so each core takes the next one.
-fn rows(
-    profile: &Arc<Profile>,
+fn rows<T: Send>(
     policies: Vec<Policy>,
-    options: &sheevaplug::Options,
     progress: &ProgressBar,
-) -> Result<Vec<sheevaplug::Row>, Failure> {
+    tell: impl Fn(Policy) -> Result<T, String> + Sync,
+) -> Result<Vec<T>, Failure> {
     let next = AtomicUsize::new(0);
-    let told = Mutex::new(vec![None; policies.len()]);
+    let told = Mutex::new(policies.iter().map(|_| None).collect::<Vec<_>>());
     let worker = || {
         while let Some(policy) = policies.get(next.fetch_add(1, Ordering::Relaxed)) {
             let n = policies
                 .iter()
                 .position(|p| p.name == policy.name)
                 .unwrap_or(0);
-            let row = sheevaplug::tell(profile, policy.clone(), options);
+            let row = tell(policy.clone());
             told.lock().unwrap_or_else(PoisonError::into_inner)[n] = Some(row);
             progress.set_message(policy.name);
             progress.inc(1);

@@ -2,15 +2,22 @@
 
 pub mod predictions;
 pub mod sheevaplug;
+pub mod shell;
 mod table;
 
 pub use table::table;
 
 /// Names and what they are.
 pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
-    [(
-        "sheevaplug",
-        "seeds/001: a program slows down after somebody read its file; then one overwrites code",
-    )]
+    [
+        (
+            "sheevaplug",
+            "seeds/001: a program slows down after somebody read its file; then one overwrites code",
+        ),
+        (
+            "shell",
+            "the same in one shell script: a copied program runs, is read, runs again (--root for a real shell)",
+        ),
+    ]
     .into_iter()
 }

@@ -1,16 +1,21 @@
 //! The laboratory: worlds, the oracle, operations and cases, scenarios and reports.
 
+pub mod adversary;
 pub mod case;
 pub mod command;
 pub mod decide;
+pub mod explore;
 pub mod guests;
 pub mod inject;
 pub mod journal;
 pub mod op;
 pub mod oracle;
 pub mod process;
+pub mod record;
 pub mod scenario;
 pub mod system;
+pub mod trace;
+pub mod tree;
 pub mod world;
 
 pub use world::{State, World};

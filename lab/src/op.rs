@@ -78,6 +78,10 @@ pub enum Op {
     EvictAll,
     /// Hardware: the instruction cache empties itself.
     EvictInstructions,
+    /// Hardware: one data line leaves, by its tag: the virtual address in a VIVT cache.
+    Evict(Va),
+    /// Hardware: one instruction line leaves.
+    EvictInstruction(Va),
     /// Hardware: a data line nobody asked for.
     Prefetch(Va),
     /// Hardware: an instruction line nobody asked for.
@@ -88,7 +92,7 @@ pub enum Op {
     Drain,
 }
 
-/// A user space: 1 is A.
+/// A space: 1 is A; 0 is the kernel's, for managed mappings (a generated one is a user's).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Space(pub u8);
 
@@ -354,6 +358,16 @@ impl Op {
                     .into_iter()
                     .for_each(|s| world.step(CPU0, Step::EvictInstruction(s)));
             }
+            Op::Evict(v) => {
+                if let Some(slot) = holder(&world.hw().cpu(CPU0).dcache, v.0) {
+                    world.step(CPU0, Step::EvictData(slot));
+                }
+            }
+            Op::EvictInstruction(v) => {
+                if let Some(slot) = holder(&world.hw().cpu(CPU0).icache, v.0) {
+                    world.step(CPU0, Step::EvictInstruction(slot));
+                }
+            }
             Op::Prefetch(v) => world.step(CPU0, Step::PrefetchData(VirtAddr(v.0))),
             Op::PrefetchInstruction(v) => {
                 world.step(CPU0, Step::PrefetchInstruction(VirtAddr(v.0)));
@@ -378,9 +392,10 @@ impl Op {
             let inside = end.is_some_and(|e| e <= layout.user_end.0);
             (!inside).then_some("not a user address")
         };
+        let of = |s: &Space, v: &Va, n: u32| if s.0 == 0 { kernel(v, n) } else { user(v, n) };
         match self {
-            Op::Enter(_, v, _, _) | Op::EnterQuick(_, v, _, _) => user(v, 1),
-            Op::Remove(_, v, n) | Op::Protect(_, v, n, _) => user(v, u32::from(*n)),
+            Op::Enter(s, v, _, _) | Op::EnterQuick(s, v, _, _) => of(s, v, 1),
+            Op::Remove(s, v, n) | Op::Protect(s, v, n, _) => of(s, v, u32::from(*n)),
             Op::Kenter(v, _) | Op::Kremove(v) => kernel(v, 1),
             Op::Qenter(v, _, n) | Op::Qremove(v, n) => kernel(v, u32::from(*n)),
             Op::Buffer(_, v, p, n) => kernel(v, u32::from(*n)).or_else(|| {
@@ -409,6 +424,14 @@ fn frames<O: Observer + Clone>(world: &World<O>, first: Page, count: u8) -> Vec<
     (0..count)
         .map(|n| frame(world, Page(first.0.saturating_add(n))))
         .collect()
+}
+
+/// The slot of the line with this tag.
+fn holder(cache: &machine::cache::Cache, tag: u32) -> Option<u32> {
+    let line = tag & !(cache.line_bytes() - 1);
+    cache
+        .valid_slots()
+        .find(|slot| cache.tag_address(*slot) == line)
 }
 
 /// Switches to a space unless it runs.

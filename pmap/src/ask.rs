@@ -2,6 +2,7 @@
 
 use machine::{Ap, CpuId, Frame, LineOp, Pte, Step, VirtAddr, Width};
 
+use crate::count::{Counting, Counts};
 use crate::ctx::PmapCtx;
 use crate::hook::{Facts, Hook, Mapping, View};
 use crate::plan::{Do, Plan, PlanStep};
@@ -54,12 +55,19 @@ pub(crate) fn ask<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, hook: Hook, about:
     let unmanaged = c.policy().skeleton.kenter_flags;
     let mut kva = None;
     let mut bits = 0;
+    let mut counts = Counts::default();
+    let mut uncacheable = false;
     if let Some(frame) = about.frame {
         let pmap = c.pmap();
         let see = |e: &PvEntry| mapping(pmap, cpu, (e.space, e.va), e.flags, e.pte, live);
         mappings.extend(pmap.mappings(frame).map(see));
         let page = pmap.page(frame);
         bits = page.bits;
+        counts = match c.policy().skeleton.counting {
+            Counting::Listed => Counts::of(&mappings),
+            _ => page.counts,
+        };
+        uncacheable = page.uncacheable;
         if page.kva.0 != 0 {
             let flags = kva_flags(unmanaged, page.kva_pte);
             let at = (SpaceId::KERNEL, page.kva);
@@ -72,6 +80,8 @@ pub(crate) fn ask<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, hook: Hook, about:
         subject: about.subject,
         frame: about.frame,
         bits,
+        counts,
+        uncacheable,
     };
     let facts = facts(c);
     rule(&hook, &view, &facts, &mut plan);
@@ -134,6 +144,11 @@ fn change<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, step: &PlanStep, about: Ab
             if let Some(entry) = find(c.pmap_mut(), about.frame, step.space, step.va) {
                 entry.flags = (entry.flags - clear) | set;
             }
+        }
+        Do::PageBits { frame, set, clear } => {
+            c.step(cpu, Step::Software("page bits"));
+            let bits = &mut c.pmap_mut().page_mut(frame).bits;
+            *bits = (*bits & !clear) | set;
         }
         Do::Window {
             frame,

@@ -2,6 +2,7 @@
 
 use machine::{Access, Frame, Pte, VirtAddr};
 
+use crate::count::Counts;
 use crate::types::{PvFlags, SpaceId};
 use crate::verbs::{BufferEvent, DmaOp, KernelUse};
 
@@ -110,7 +111,7 @@ pub enum Hook {
     Fixed(Access),
     /// The kernel is about to use a range of its own addresses.
     Will(KernelUse, VirtAddr, u32),
-    /// It has.
+    /// It has. Both are asked for each page of the range.
     Did(KernelUse, VirtAddr, u32),
     /// A page is to be zeroed.
     Zero(Frame),
@@ -165,6 +166,10 @@ pub struct View<'a> {
     pub frame: Option<Frame>,
     /// A policy's own bits of the page.
     pub bits: u8,
+    /// The page's mappings counted, as the skeleton counts them.
+    pub counts: Counts,
+    /// Every mapping of the page is to be uncached (FreeBSD 2013 `pv_memattr`).
+    pub uncacheable: bool,
 }
 
 /// What never changes on a machine.

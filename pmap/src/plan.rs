@@ -44,6 +44,15 @@ pub enum Do {
         /// Cleared.
         clear: PvFlags,
     },
+    /// Set and clear a policy's own bits of a page.
+    PageBits {
+        /// Which page.
+        frame: Frame,
+        /// Set.
+        set: u8,
+        /// Cleared.
+        clear: u8,
+    },
     /// Map a frame at a scratch window.
     Window {
         /// Which frame.
@@ -102,6 +111,7 @@ impl Do {
             Do::PteCache(true) => "pte_cache_on",
             Do::PteCache(false) => "pte_cache_off",
             Do::Flags { .. } => "pv_flags",
+            Do::PageBits { .. } => "page_bits",
             Do::Window { .. } => "window_map",
             Do::Unwindow => "window_unmap",
             Do::Zero => "zero",

@@ -3,9 +3,20 @@
 //! A verb is a list of parts, carried out in order. Most historic bugs are an order: the list makes it
 //! something to print, compare and mutate.
 
+mod freebsd_2006;
+mod freebsd_2013;
+mod linux;
+mod netbsd;
+
 use std::borrow::Cow;
 
+use crate::count::Counting;
 use crate::types::PvFlags;
+
+pub use freebsd_2006::{freebsd_2006, freebsd_2006_fixed};
+pub use freebsd_2013::{freebsd_2013, freebsd_2016};
+pub use linux::linux;
+pub use netbsd::netbsd;
 
 /// One part of a verb.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -14,10 +25,17 @@ pub enum Part {
     Track,
     /// Change the mapping's flags; if WRITE flips, ask the rule (`Changed`).
     Retrack,
+    /// Change the mapping's flags; the rule is not asked.
+    Reflag,
     /// Take the mapping off the list, then ask the rule (`Left`).
     Untrack,
+    /// Take the mapping off the list; the rule is not asked.
+    Unlink,
     /// Ask the rule before the entry is replaced.
     WillStore,
+    /// Zero an entry that will be replaced, if it differs, and sync it: no walk sees the old one after the
+    /// TLB flush that follows (break before make).
+    Break,
     /// Store the entry, if it differs.
     Store,
     /// Make the stored entry visible to the walk.
@@ -39,6 +57,17 @@ pub enum Part {
 /// A list of parts.
 pub type Parts = Cow<'static, [Part]>;
 
+/// Whether `pmap_remove_all` takes write permission away before it takes the mappings away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum WriteFirst {
+    /// No.
+    Never,
+    /// By `pmap_remove_write`, which does nothing unless a managed mapping may write (B8).
+    IfWriteable,
+    /// By `pmap_clearbit` in any case.
+    Always,
+}
+
 /// How a kernel family orders its verbs, and the facts of its bookkeeping.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Skeleton {
@@ -52,16 +81,24 @@ pub struct Skeleton {
     pub enter_other: Parts,
     /// `pmap_remove`, one page.
     pub remove: Parts,
+    /// `pmap_remove_all`, one mapping.
+    pub remove_all: Parts,
+    /// What `pmap_remove_all` begins with.
+    pub remove_all_first: WriteFirst,
     /// `pmap_protect`, one page.
     pub protect: Parts,
-    /// `pmap_kenter`.
+    /// `pmap_kenter`; without `Track` in it, these mappings are on no list.
     pub kenter: Parts,
     /// `pmap_kremove`.
     pub kremove: Parts,
     /// Flags of an unmanaged kernel mapping.
     pub kenter_flags: PvFlags,
-    /// Whether kenter mappings are tracked at all.
-    pub tracks_kenter: bool,
+    /// How mappings are counted.
+    pub counting: Counting,
+    /// Whether `pmap_clearbit` changes only the flags on the list, not the entries (B9).
+    pub clearbit_flags_only: bool,
+    /// Whether a page may be marked as uncacheable for every mapping (`pv_memattr`).
+    pub memattr: bool,
     /// Whether a switch to a kernel thread leaves the user space live.
     pub lazy_switch: bool,
     /// Whether "current" follows the hardware (NetBSD's cached pmap) or the process that runs.
@@ -91,11 +128,15 @@ pub fn freebsd_2010() -> Skeleton {
         enter_same: Cow::Borrowed(&[Retrack, WillStore, Store, Sync, FixSlot, Stored, Entered]),
         enter_other: Cow::Borrowed(&[Untrack, WillLeave]),
         remove: Cow::Borrowed(&[Untrack, WillLeave, Zero, Sync]),
+        remove_all: Cow::Borrowed(&[WillLeave, Zero, Sync, Untrack]),
+        remove_all_first: WriteFirst::IfWriteable,
         protect: Cow::Borrowed(&[Store, Sync, Retrack, Stored]),
         kenter: Cow::Borrowed(&[Store, Sync, Track, Entered]),
         kremove: Cow::Borrowed(&[Untrack, WillLeave, Zero]),
         kenter_flags: PvFlags::WRITE.union(PvFlags::UNMAN),
-        tracks_kenter: true,
+        counting: Counting::None,
+        clearbit_flags_only: false,
+        memattr: false,
         lazy_switch: true,
         current_is_live: false,
         sticky_uncached: false,

@@ -13,8 +13,9 @@
 //! ```
 //!
 //! The first word of a line is who acts: a user space `A` to `J`, the kernel `K`, a process `p1`, `p2`, ...
-//! or the hardware `hw`. A line `expect POLICY KIND` names a verdict that must be found, or `clean`;
-//! with `machine=NAME` it is about one of the case's machines only.
+//! or the hardware `hw`. A line `expect POLICY KIND` names a verdict that must be found, or `clean`; with
+//! `uncached=N` also how many mappings of the last page are uncached at the end, and with `machine=NAME` it
+//! is about one of the case's machines only.
 
 pub mod corpus;
 mod explain;
@@ -26,7 +27,7 @@ mod write;
 pub use explain::{explain, tell_verdict};
 pub use parse::{CaseError, parse, read};
 pub use run::{Row, StepRecord, run, run_one};
-pub use write::write;
+pub use write::{op_text, write};
 
 use crate::op::Op;
 use crate::oracle::Kind;
@@ -85,6 +86,8 @@ pub struct Expectation {
     pub machine: String,
     /// The verdict that must be found; `None` is clean.
     pub kind: Option<Kind>,
+    /// How many mappings of the page that the last operation was about must be uncached at the end.
+    pub uncached: Option<u32>,
     /// Why, in the author's words.
     pub because: String,
 }
@@ -93,6 +96,14 @@ impl Expectation {
     /// Whether it is about this policy on this machine.
     pub fn of(&self, policy: &str, machine: &str) -> bool {
         self.policy == policy && (self.machine.is_empty() || self.machine == machine)
+    }
+
+    /// Whether a row is as expected.
+    pub fn met(&self, row: &Row) -> bool {
+        let found = self
+            .kind
+            .map_or(row.verdicts.clean(), |k| row.verdicts.of(k) > 0);
+        found && self.uncached.is_none_or(|n| n == row.uncached())
     }
 }
 

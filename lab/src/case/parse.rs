@@ -257,12 +257,17 @@ impl Source<'_> {
             value.unwrap_or("").to_owned()
         };
         let (because, machine) = (property("because"), property("machine"));
+        let uncached = match node.get("uncached") {
+            None => None,
+            Some(_) => Some(self.property(node, "uncached", None, 64)?),
+        };
         let number = self.node_error(node, "").line;
         Ok(Expectation {
             number,
             policy,
             machine,
             kind,
+            uncached,
             because,
         })
     }
@@ -352,6 +357,7 @@ impl Source<'_> {
         let va = || self.number(node, 1, "an address").map(Va);
         Ok(match verb {
             "switch" => Op::SwitchKernel,
+            "enter" | "remove" | "protect" => return self.user(node, Space(0), verb),
             "kenter" => Op::Kenter(va()?, self.page(node)?),
             "kremove" => Op::Kremove(va()?),
             "qenter" => Op::Qenter(va()?, self.page(node)?, self.count(node, "count")?),
@@ -382,7 +388,7 @@ impl Source<'_> {
                 self.page(node)?,
                 self.count(node, "count")?,
             ),
-            _ => return Err(self.unknown(node, verb, "switch, kenter, kremove, qenter, qremove, load, store, zero, copy, remove-all, remove-write, clear-modify, clear-reference, recycle, dma-read, dma-write, will, did, buffer, syncer, bufdaemon, pagedaemon, g_up, recycle-buffers")),
+            _ => return Err(self.unknown(node, verb, "switch, enter, remove, protect, kenter, kremove, qenter, qremove, load, store, zero, copy, remove-all, remove-write, clear-modify, clear-reference, recycle, dma-read, dma-write, will, did, buffer, syncer, bufdaemon, pagedaemon, g_up, recycle-buffers")),
         })
     }
 
@@ -420,6 +426,8 @@ impl Source<'_> {
         Ok(match verb {
             "evict-all" => Op::EvictAll,
             "evict-instructions" => Op::EvictInstructions,
+            "evict" => Op::Evict(va()?),
+            "evict-instruction" => Op::EvictInstruction(va()?),
             "prefetch" => Op::Prefetch(va()?),
             "prefetch-instruction" => Op::PrefetchInstruction(va()?),
             "tlb-drop" => Op::TlbDrop(va()?),
@@ -427,7 +435,7 @@ impl Source<'_> {
             _ => return Err(self.unknown(
                 node,
                 verb,
-                "evict-all, evict-instructions, prefetch, prefetch-instruction, tlb-drop, drain",
+                "evict-all, evict-instructions, evict, evict-instruction, prefetch, prefetch-instruction, tlb-drop, drain",
             )),
         })
     }

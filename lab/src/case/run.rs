@@ -82,6 +82,15 @@ pub struct Row {
     pub cycles: BTreeMap<&'static str, u64>,
 }
 
+impl Row {
+    /// How many mappings of the last page are uncached at the end.
+    pub fn uncached(&self) -> u32 {
+        let mappings = self.steps.last().map_or(&[][..], |s| &s.mappings);
+        let uncached = |m: &&Value| m["pte"]["cached"] == json!(false);
+        mappings.iter().filter(uncached).count() as u32
+    }
+}
+
 /// Runs a case under one policy.
 pub fn run_one(case: &Case, profile: Arc<Profile>, policy: Policy) -> Row {
     let mut state = if case.has_processes() {

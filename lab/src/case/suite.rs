@@ -142,11 +142,6 @@ pub fn play(file: &Path) -> Result<Played, CaseError> {
     Ok(Played { file, case, rows })
 }
 
-/// Whether a row found what was expected of it.
-pub fn met(row: &Row, kind: Option<crate::oracle::Kind>) -> bool {
-    kind.map_or(row.verdicts.clean(), |k| row.verdicts.of(k) > 0)
-}
-
 /// What a row found, in a word or two: `clean`, or kinds with their counts, the gravest first.
 pub fn verdict(row: &Row) -> String {
     let counts = row.verdicts.counts();
@@ -173,7 +168,7 @@ impl Played {
             if rows.peek().is_none() {
                 out.push(self.never_runs(expectation));
             }
-            let unmet = rows.filter(|row| !met(row, expectation.kind));
+            let unmet = rows.filter(|row| !expectation.met(row));
             out.extend(unmet.map(|row| self.unmet(expectation, row)));
         }
         let references: Vec<&str> = pmap::policy::all()
@@ -200,14 +195,18 @@ impl Played {
     }
 
     fn unmet(&self, e: &Expectation, row: &Row) -> String {
-        let expected = e.kind.map_or("clean", |k| k.name());
+        let mut expected = e.kind.map_or("clean", |k| k.name()).to_owned();
+        let mut found = verdict(row);
+        if let Some(n) = e.uncached {
+            let _ = write!(expected, " with {n} uncached");
+            let _ = write!(found, " with {} uncached", row.uncached());
+        }
         let mut out = format!(
-            "{}:{}: expected {} on {} to be {expected}, found {}\n",
+            "{}:{}: expected {} on {} to be {expected}, found {found}\n",
             self.file.display(),
             e.number,
             row.policy,
             row.machine,
-            verdict(row)
         );
         if !e.because.is_empty() {
             let _ = writeln!(out, "       because:    {}", e.because);

@@ -53,14 +53,23 @@ pub fn write(case: &Case) -> String {
             "" => String::new(),
             name => format!(" machine={name:?}"),
         };
-        line(format!("expect {:?} {kind:?}{machine}{because}", e.policy));
+        let uncached = e
+            .uncached
+            .map_or(String::new(), |n| format!(" uncached={n}"));
+        line(format!(
+            "expect {:?} {kind:?}{machine}{uncached}{because}",
+            e.policy
+        ));
     }
     out
 }
 
 /// One operation as a line of a case.
 pub fn op_text(op: &Op) -> String {
-    let who = |s: &crate::op::Space| char::from(b'A' + s.0.clamp(1, 10) - 1);
+    let who = |s: &crate::op::Space| match s.0 {
+        0 => 'K',
+        n => char::from(b'A' + n.min(10) - 1),
+    };
     let rights = |r: &Rights| match r {
         Rights::R => "r",
         Rights::Rx => "rx",
@@ -153,6 +162,8 @@ fn kernel_text(op: &Op) -> String {
         }
         Op::EvictAll => "hw evict-all".to_owned(),
         Op::EvictInstructions => "hw evict-instructions".to_owned(),
+        Op::Evict(v) => format!("hw evict {:#x}", v.0),
+        Op::EvictInstruction(v) => format!("hw evict-instruction {:#x}", v.0),
         Op::Prefetch(v) => format!("hw prefetch {:#x}", v.0),
         Op::PrefetchInstruction(v) => format!("hw prefetch-instruction {:#x}", v.0),
         Op::TlbDrop(v) => format!("hw tlb-drop {:#x}", v.0),

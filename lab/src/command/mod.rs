@@ -4,6 +4,7 @@
 
 mod diff;
 mod exec;
+mod explore;
 mod list;
 mod new;
 mod replay;
@@ -48,12 +49,16 @@ enum Command {
     Run(run::RunArgs),
     /// Run an ARM program on the emulated machine
     Exec(exec::ExecArgs),
+    /// Try every sequence of operations on a tiny machine
+    Explore(explore::ExploreArgs),
     /// Run cases under policies and tell what was found
     Replay(replay::ReplayArgs),
     /// Tell what differs between two policies: decisions, verdicts, costs
     Diff(diff::DiffArgs),
     /// Write a policy, case or machine to start from
     New(new::NewArgs),
+    /// Simulate caches and TLBs on a recorded trace
+    Trace(crate::trace::TraceArgs),
     /// Show what there is: policies, machines, scenarios, guests
     List(list::ListArgs),
 }
@@ -89,9 +94,11 @@ pub fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Exec(args) => exec::run(&args),
+        Command::Explore(args) => explore::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::New(args) => new::run(&args),
+        Command::Trace(args) => trace(&args),
         Command::List(args) => list::run(&args),
     };
     match result {
@@ -102,6 +109,13 @@ pub fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+fn trace(args: &crate::trace::TraceArgs) -> Result {
+    let mut out = Vec::new();
+    let done = crate::trace::run(args, &mut out);
+    print(&String::from_utf8_lossy(&out));
+    done.map(|()| Ended::Clean).map_err(Failure::from)
 }
 
 /// Writes text to standard output; a reader that went away ends the program quietly.

@@ -8,7 +8,7 @@ use machine::Profile;
 use serde_json::json;
 
 use super::{Ended, Failure, machine, policies, print};
-use crate::case::suite::{self, met};
+use crate::case::suite;
 use crate::case::{self, Case, Row};
 
 /// Arguments of `replay`.
@@ -41,7 +41,7 @@ pub fn run(args: &ReplayArgs) -> super::Result {
                 let expected = case.expected(policy.name, &profile.name).cloned();
                 let row = case::run_one(&case, profile.clone(), policy);
                 print(&show(args, file, &case, &row));
-                let unmet = expected.is_some_and(|e| !met(&row, e.kind));
+                let unmet = expected.is_some_and(|e| !e.met(&row));
                 found |= unmet || !row.verdicts.clean();
             }
         }
@@ -83,10 +83,12 @@ fn show(args: &ReplayArgs, file: &Path, case: &Case, row: &Row) -> String {
     let worst = row.verdicts.worst().map_or("clean", |k| k.name());
     let expected = match case.expected(row.policy, &row.machine) {
         None => String::new(),
-        Some(e) if met(row, e.kind) => "  as expected".to_owned(),
+        Some(e) if e.met(row) => "  as expected".to_owned(),
         Some(e) => format!(
-            "  EXPECTED {} ({}:{})",
+            "  EXPECTED {}{} ({}:{})",
             e.kind.map_or("clean", |k| k.name()),
+            e.uncached
+                .map_or(String::new(), |n| format!(" and {n} uncached")),
             file.display(),
             e.number
         ),

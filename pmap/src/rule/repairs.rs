@@ -10,8 +10,10 @@
 
 use std::borrow::Cow;
 
-use crate::skeleton::Part::{Entered, FixSlot, Gone, Retrack, Store, Stored, Sync, Track, Untrack};
-use crate::skeleton::Part::{WillStore, Zero};
+use crate::skeleton::Part::{
+    Entered, FixSlot, Gone, Retrack, Store, Stored, Sync, Track, Untrack, WillLeave, WillStore,
+    Zero,
+};
 use crate::skeleton::{Skeleton, freebsd_2010};
 use crate::types::PvFlags;
 
@@ -61,6 +63,7 @@ pub fn repaired() -> Skeleton {
         enter_other: Cow::Borrowed(&[Zero, Sync, Gone, Untrack]),
         remove: Cow::Borrowed(&[Zero, Sync, Gone, Untrack]),
         kremove: Cow::Borrowed(&[Zero, Sync, Gone, Untrack]),
+        remove_all: Cow::Borrowed(&[WillLeave, Zero, Sync, Gone, Untrack]),
         sticky_uncached: true,
         clearbit_skips_unmanaged: true,
         remove_all_skips_unmanaged: true,

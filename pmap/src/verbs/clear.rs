@@ -11,7 +11,7 @@ use crate::skeleton::Part;
 use crate::state::PvEntry;
 use crate::table;
 use crate::types::{Prot, PvFlags, SpaceId};
-use crate::verbs::remove;
+use crate::verbs::{enter, remove};
 
 /// `pmap_protect`: takes write permission; without read it removes. Never gives any.
 pub(crate) fn protect<C: PmapCtx + ?Sized>(
@@ -72,10 +72,16 @@ fn protect_page<C: PmapCtx + ?Sized>(
     let subject = Some(mapping(c.pmap(), cpu, (space, va), flags, old, live));
     for part in c.policy().skeleton.protect.clone().iter() {
         match part {
+            Part::Break => enter::break_entry(c, cpu, space, va),
             Part::Store => store_entry(c, cpu, space, va, new),
             Part::Sync => table::sync(c, cpu, space, va),
-            Part::Retrack => {
-                pv::modify(c, cpu, (space, va, frame), PvFlags::WRITE, PvFlags::empty());
+            Part::Retrack | Part::Reflag => {
+                let at = (space, va, frame);
+                if *part == Part::Retrack {
+                    pv::modify(c, cpu, at, PvFlags::WRITE, PvFlags::empty());
+                } else {
+                    pv::modify_quietly(c, cpu, at, PvFlags::WRITE, PvFlags::empty());
+                }
                 c.pmap_mut().page_mut(frame).dirty = true;
             }
             Part::Stored if single => {
@@ -155,9 +161,19 @@ fn clear_one<C: PmapCtx + ?Sized>(
     let (space, va, frame) = (entry.space, entry.va, entry.frame);
     let old = entry.pte;
     let has = entry.flags.intersects(mask);
+    let (counting, flags_only) = {
+        let skeleton = &c.policy().skeleton;
+        (skeleton.counting, skeleton.clearbit_flags_only)
+    };
     if let Some(e) = find(c.pmap_mut(), Some(frame), space, va) {
         e.flags -= mask;
     }
+    if flags_only {
+        return;
+    }
+    let flip = (entry.flags, entry.flags - mask);
+    let counts = &mut c.pmap_mut().page_mut(frame).counts;
+    counts.changed(counting, space, flip);
     let cleared = match verb {
         _ if !has => old,
         Verb::ClearReference => old.with_valid(false),

@@ -63,7 +63,8 @@ pub(crate) fn enter<C: PmapCtx + ?Sized>(
         if c.pmap().page(frame).attrs.contains(PvFlags::MOD) {
             flags |= PvFlags::MOD;
         }
-        let new = Pte::new(frame, rights(space, prot));
+        let uncacheable = c.pmap().page(frame).uncacheable;
+        let new = Pte::new(frame, rights(space, prot)).with_cache(!uncacheable);
         let verb = Verb::Enter;
         let old_flags = PvFlags::empty();
         let it = Entering {
@@ -110,7 +111,10 @@ pub(crate) fn run<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, mut it: Entering, 
     for part in parts {
         match part {
             Part::Track => track(c, &it),
-            Part::Retrack => retrack(c, cpu, &mut it),
+            Part::Retrack | Part::Reflag => retrack(c, cpu, &mut it, *part),
+            Part::Break if it.old.present() && it.old != it.new => {
+                break_entry(c, cpu, it.space, it.va);
+            }
             Part::Store if it.old != it.new || it.verb == Verb::Kenter => {
                 store_entry(c, cpu, it.space, it.va, it.new);
             }
@@ -123,10 +127,8 @@ pub(crate) fn run<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, mut it: Entering, 
                 old,
                 new,
             }),
-            Part::Stored => ask_old(c, cpu, &it, |old, new, verb| Hook::Stored {
-                verb,
-                old,
-                new,
+            Part::Stored if it.old != it.new => ask_old(c, cpu, &it, |old, new, verb| {
+                Hook::Stored { verb, old, new }
             }),
             Part::Entered => entered(c, cpu, &it),
             _ => {}
@@ -134,9 +136,23 @@ pub(crate) fn run<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, mut it: Entering, 
     }
 }
 
+/// Zeroes an entry that is about to be replaced.
+pub(crate) fn break_entry<C: PmapCtx + ?Sized>(
+    c: &mut C,
+    cpu: CpuId,
+    space: SpaceId,
+    va: VirtAddr,
+) {
+    table::store(c, cpu, space, va, Pte::ZERO);
+    table::sync(c, cpu, space, va);
+}
+
 fn track<C: PmapCtx + ?Sized>(c: &mut C, it: &Entering) {
     let unmanaged = c.policy().skeleton.kenter_flags;
+    let counting = c.policy().skeleton.counting;
     let pmap = c.pmap_mut();
+    let counts = &mut pmap.page_mut(it.frame).counts;
+    counts.entered(counting, it.space, it.flags);
     if it.flags.contains(PvFlags::UNMAN) {
         pv::enter_kernel(pmap, it.va, it.frame, it.flags, it.new);
     } else {
@@ -145,9 +161,13 @@ fn track<C: PmapCtx + ?Sized>(c: &mut C, it: &Entering) {
     }
 }
 
-fn retrack<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, it: &mut Entering) {
+fn retrack<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, it: &mut Entering, part: Part) {
     let clear = PvFlags::WRITE | PvFlags::EXEC | PvFlags::WIRED | PvFlags::MOD | PvFlags::REF;
-    let old = pv::modify(c, cpu, (it.space, it.va, it.frame), clear, it.flags);
+    let at = (it.space, it.va, it.frame);
+    let old = match part {
+        Part::Reflag => pv::modify_quietly(c, cpu, at, clear, it.flags).map(|(old, _)| old),
+        _ => pv::modify(c, cpu, at, clear, it.flags),
+    };
     it.old_flags = old.unwrap_or_default();
     let now = find(c.pmap_mut(), Some(it.frame), it.space, it.va).copied();
     if let Some(entry) = now.filter(|_| c.policy().skeleton.sticky_uncached) {

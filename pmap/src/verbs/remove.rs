@@ -7,7 +7,7 @@ use crate::ctx::PmapCtx;
 use crate::hook::{Hook, Mapping, Verb};
 use crate::lock;
 use crate::pv;
-use crate::skeleton::Part;
+use crate::skeleton::{Part, WriteFirst};
 use crate::state::PvEntry;
 use crate::table;
 use crate::types::{PvFlags, SpaceId};
@@ -205,7 +205,12 @@ pub(crate) fn remove_all<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Fram
         return;
     }
     lock::acquire(c, cpu);
-    clear::remove_write(c, cpu, frame);
+    match c.policy().skeleton.remove_all_first {
+        WriteFirst::Never => {}
+        WriteFirst::IfWriteable => clear::remove_write(c, cpu, frame),
+        WriteFirst::Always => clear::clearbit(c, cpu, frame, Verb::ClearWrite),
+    }
+    let parts = c.policy().skeleton.remove_all.clone();
     let live = c.policy().skeleton.current_is_live;
     let (verb, mut pages) = (Verb::RemoveAll, 0);
     let keeps = c.policy().skeleton.remove_all_skips_unmanaged;
@@ -218,33 +223,11 @@ pub(crate) fn remove_all<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Fram
             continue;
         }
         let subject = Some(mapping(c.pmap(), cpu, at, entry.flags, entry.pte, live));
-        ask(
-            c,
-            cpu,
-            Hook::WillLeave { verb, nth: pages },
-            About {
-                frame: Some(frame),
-                subject,
-            },
-        );
-        if entry.flags.contains(PvFlags::UNMAN) {
-            let page = c.pmap_mut().page_mut(frame);
-            (page.kva, page.kva_pte) = (entry.va, entry.pte);
-        } else {
-            store_entry(c, cpu, entry.space, entry.va, Pte::ZERO);
-            table::sync(c, cpu, entry.space, entry.va);
-            table::count(c.pmap_mut(), entry.space, entry.va, -1);
-            if c.policy().skeleton.remove.contains(&Part::Gone) {
-                let frame = Some(frame);
-                ask(
-                    c,
-                    cpu,
-                    Hook::Gone { verb, nth: pages },
-                    About { frame, subject },
-                );
-            }
-        }
-        pv::remove(c, cpu, frame, entry.space, entry.va);
+        let about = About {
+            frame: Some(frame),
+            subject,
+        };
+        take_away(c, cpu, &entry, verb, pages, about, &parts);
         pages += u32::from(subject.is_some_and(|m| m.current));
     }
     let about = About {
@@ -263,6 +246,38 @@ pub(crate) fn remove_all<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Fram
         about,
     );
     lock::release(c, cpu);
+}
+
+/// One mapping of a page that leaves every space.
+fn take_away<C: PmapCtx + ?Sized>(
+    c: &mut C,
+    cpu: CpuId,
+    entry: &PvEntry,
+    verb: Verb,
+    nth: u32,
+    about: About,
+    parts: &[Part],
+) {
+    let (space, va, frame) = (entry.space, entry.va, entry.frame);
+    let stays = entry.flags.contains(PvFlags::UNMAN);
+    for part in parts {
+        match part {
+            Part::WillLeave => ask(c, cpu, Hook::WillLeave { verb, nth }, about),
+            Part::Gone if !stays => ask(c, cpu, Hook::Gone { verb, nth }, about),
+            Part::Zero if stays => {
+                let page = c.pmap_mut().page_mut(frame);
+                (page.kva, page.kva_pte) = (va, entry.pte);
+            }
+            Part::Zero => {
+                store_entry(c, cpu, space, va, Pte::ZERO);
+                table::count(c.pmap_mut(), space, va, -1);
+            }
+            Part::Sync if !stays => table::sync(c, cpu, space, va),
+            Part::Untrack => drop(pv::remove(c, cpu, frame, space, va)),
+            Part::Unlink => pv::remove_quietly(c, cpu, (space, va, frame)),
+            _ => {}
+        }
+    }
 }
 
 /// `pmap_release`.

@@ -197,6 +197,9 @@ impl<O: Observer + Clone> PmapCtx for World<O> {
     }
 
     fn asked(&mut self, cpu: CpuId, hook: &Hook, view: &View<'_>, plan: &Plan) {
+        if !plan.steps.is_empty() {
+            tracing::debug!(cpu = cpu.0, ?hook, steps = plan.steps.len(), "plan");
+        }
         self.journal.asked(cpu, hook, view, plan);
     }
 

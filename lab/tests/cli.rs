@@ -421,7 +421,13 @@ fn spans_and_events_follow_rust_log() {
     let mut loud = command(&["replay", "--policy", "none", CASE]);
     let loud = loud.env("RUST_LOG", "trace").output().expect("it runs");
     let said = text(&loud.stderr);
-    for word in ["pmap_kenter", "pmap_enter", "bus_dmamap_sync"] {
+    for word in [
+        "pmap_kenter",
+        "pmap_enter",
+        "bus_dmamap_sync",
+        "plan",
+        "step{",
+    ] {
         assert!(said.contains(word), "no `{word}` in the log");
     }
     let lines = said.lines().count();

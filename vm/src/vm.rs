@@ -278,13 +278,15 @@ impl Vm {
     }
 }
 
-/// Runs the body of a kernel function: its begin and end are marked, its footprint is charged.
+/// Runs the body of a kernel function: its begin and end are marked, its footprint is charged, and while
+/// it runs, logged events lie in its span.
 pub fn operation<C: VmCtx + ?Sized, T>(
     c: &mut C,
     cpu: CpuId,
     name: &'static str,
     body: impl FnOnce(&mut C) -> T,
 ) -> T {
+    let _span = tracing::debug_span!("operation", name, cpu = cpu.0).entered();
     c.mark(cpu, Mark::Begin(name));
     c.charge(cpu, name);
     let result = body(c);

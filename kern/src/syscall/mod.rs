@@ -135,6 +135,7 @@ pub fn again<C: KernCtx + ?Sized>(
         finish(ctx, &call, Err(Errno::ENOSYS));
         return Ok(());
     };
+    let _span = tracing::debug_span!("syscall", name, pid = pid.0).entered();
     ctx.kern_mut().proc_mut(pid).pending = Some(pending);
     ctx.mark(cpu, Mark::Begin(name));
     let result = service(ctx, &call);

@@ -14,8 +14,8 @@
 //!
 //! The first word of a line is who acts: a user space `A` to `J`, the kernel `K`, a process `p1`, `p2`, ...
 //! or the hardware `hw`. A line `expect POLICY KIND` names a verdict that must be found, or `clean`; with
-//! `uncached=N` also how many mappings of the last page are uncached at the end; with `machine=NAME` it is
-//! about one of the case's machines only.
+//! `uncached=N` also how many mappings of the last page are uncached at the end, and with `machine=NAME` it
+//! is about one of the case's machines only.
 
 pub mod corpus;
 mod explain;

@@ -252,15 +252,15 @@ impl Source<'_> {
                 self.node_error(node, &format!("`{word}` is no verdict; expected `clean`, `stale-exec`, `stale-read`, `lost-write`, `stale-translation`, `broken-rule`, `panic`, `hang`, `misuse` or `permitted`"))
             })?),
         };
-        let uncached = match node.get("uncached") {
-            None => None,
-            Some(_) => Some(self.property(node, "uncached", None, 64)?),
-        };
         let property = |key: &str| {
             let value = node.get(key).and_then(KdlValue::as_string);
             value.unwrap_or("").to_owned()
         };
         let (because, machine) = (property("because"), property("machine"));
+        let uncached = match node.get("uncached") {
+            None => None,
+            Some(_) => Some(self.property(node, "uncached", None, 64)?),
+        };
         let number = self.node_error(node, "").line;
         Ok(Expectation {
             number,

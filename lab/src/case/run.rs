@@ -219,6 +219,7 @@ impl Runner<'_> {
     fn record(&mut self, text: &str, action: impl FnOnce(&mut World<Oracle>) -> Outcome) {
         let known = self.world.observer.verdicts.first.len();
         let context = format!("step {}, {text}", self.steps.len() + 1);
+        let _span = tracing::info_span!("step", number = self.steps.len() + 1, text).entered();
         self.world.observer.set_context(&context);
         let outcome = action(self.world);
         if let Some(broken) = self.world.state.check() {

@@ -195,14 +195,18 @@ impl Played {
     }
 
     fn unmet(&self, e: &Expectation, row: &Row) -> String {
-        let expected = e.kind.map_or("clean", |k| k.name());
+        let mut expected = e.kind.map_or("clean", |k| k.name()).to_owned();
+        let mut found = verdict(row);
+        if let Some(n) = e.uncached {
+            let _ = write!(expected, " with {n} uncached");
+            let _ = write!(found, " with {} uncached", row.uncached());
+        }
         let mut out = format!(
-            "{}:{}: expected {} on {} to be {expected}, found {}\n",
+            "{}:{}: expected {} on {} to be {expected}, found {found}\n",
             self.file.display(),
             e.number,
             row.policy,
             row.machine,
-            verdict(row)
         );
         if !e.because.is_empty() {
             let _ = writeln!(out, "       because:    {}", e.because);

@@ -49,13 +49,13 @@ pub fn write(case: &Case) -> String {
         } else {
             format!(" because={:?}", e.because)
         };
-        let uncached = e
-            .uncached
-            .map_or(String::new(), |n| format!(" uncached={n}"));
         let machine = match e.machine.as_str() {
             "" => String::new(),
             name => format!(" machine={name:?}"),
         };
+        let uncached = e
+            .uncached
+            .map_or(String::new(), |n| format!(" uncached={n}"));
         line(format!(
             "expect {:?} {kind:?}{machine}{uncached}{because}",
             e.policy

@@ -53,12 +53,12 @@ enum Command {
     Explore(explore::ExploreArgs),
     /// Run cases under policies and tell what was found
     Replay(replay::ReplayArgs),
-    /// Simulate caches and TLBs on a recorded trace
-    Trace(crate::trace::TraceArgs),
     /// Tell what differs between two policies: decisions, verdicts, costs
     Diff(diff::DiffArgs),
     /// Write a policy, case or machine to start from
     New(new::NewArgs),
+    /// Simulate caches and TLBs on a recorded trace
+    Trace(crate::trace::TraceArgs),
     /// Show what there is: policies, machines, scenarios, guests
     List(list::ListArgs),
 }
@@ -96,9 +96,9 @@ pub fn main() -> ExitCode {
         Command::Exec(args) => exec::run(&args),
         Command::Explore(args) => explore::run(&args),
         Command::Replay(args) => replay::run(&args),
-        Command::Trace(args) => trace(&args),
         Command::Diff(args) => diff::run(&args),
         Command::New(args) => new::run(&args),
+        Command::Trace(args) => trace(&args),
         Command::List(args) => list::run(&args),
     };
     match result {

@@ -59,15 +59,13 @@ impl Difference {
         let place = self.place.split("  ").map(str::trim);
         let place: Vec<&str> = place.filter(|p| !p.is_empty()).collect();
         let (first, rest) = place.split_first().unwrap_or((&"", &[]));
-        let (who, mappings) = rest.split_first().unwrap_or((&"", &[]));
+        let rest = rest.join(" then ");
         let where_ = match self.section {
-            "skeleton" => format!("{first} is"),
-            "entered" | "order" => {
-                format!("mapped in this order, {}, {first}:", rest.join(" then "))
-            }
-            "changed" => format!("{first}, leaving {}, {who}:", mappings.join(" and ")),
-            "later" => format!("{first}, on {}, {who}:", mappings.join(" and ")),
-            "mapping" => format!("at {first}, to {}:", rest.join(", ")),
+            "skeleton" => format!("the skeleton's {first}:"),
+            "entered" | "order" => format!("mapped in this order, {first}: {rest}:"),
+            "changed" => format!("{first}, then {rest}:"),
+            "later" => format!("{first}, {rest}:"),
+            "mapping" => format!("at {first}, to {rest}:"),
             _ => format!("at {first}, besides:"),
         };
         format!("{where_}\n    {a}: {}\n    {b}: {}\n", self.a, self.b)

@@ -68,16 +68,6 @@ impl Who {
             Who::Other => B,
         }
     }
-
-    /// One letter.
-    pub fn letter(self) -> char {
-        match self {
-            Who::Buffer => 'k',
-            Who::Kernel => 'K',
-            Who::This => 'A',
-            Who::Other => 'B',
-        }
-    }
 }
 
 /// Who runs while mappings change.
@@ -181,16 +171,32 @@ impl Bench {
             .pmap_protect(CPU0, who.space(), va, va.add(bytes), prot - Prot::WRITE);
     }
 
+    /// The mappings that are there.
+    pub fn present(&self) -> Vec<usize> {
+        let there = |n: &usize| self.look(*n).is_some();
+        (0..self.ways.len()).filter(there).collect()
+    }
+
     /// Which mappings are not cached, and what else is odd about them; empty if all are cached.
     pub fn seen(&self) -> String {
         let all: Vec<usize> = (0..self.ways.len()).collect();
         self.seen_of(&all)
     }
 
-    /// The same of these mappings only, which are named in this order.
+    /// The same of these mappings only, which are numbered from 1 in this order.
     pub fn seen_of(&self, order: &[usize]) -> String {
-        let seen: Vec<Seen> = order.iter().filter_map(|n| self.look(*n)).collect();
-        let list = |is: fn(&Seen) -> bool| self.list(order, seen.iter().filter(|s| is(s)));
+        let numbered = order.iter().enumerate();
+        let seen: Vec<(usize, Seen)> = numbered
+            .filter_map(|(place, n)| Some((place + 1, self.look(*n)?)))
+            .collect();
+        let list = |is: fn(&Seen) -> bool| {
+            let these = seen.iter().filter(|(_, s)| is(s));
+            let these: Vec<String> = these.map(|(n, _)| n.to_string()).collect();
+            match these.len() {
+                n if n == order.len() && n > 1 => "all".to_owned(),
+                _ => these.join(" "),
+            }
+        };
         let parts = [
             ("uncached", list(|s| !s.cached && s.flagged)),
             ("uncached, not flagged", list(|s| !s.cached && !s.flagged)),
@@ -205,30 +211,6 @@ impl Bench {
         said.join("; ")
     }
 
-    fn list<'a>(&self, all: &[usize], these: impl Iterator<Item = &'a Seen>) -> String {
-        let these: Vec<String> = these.map(|s| self.label(all, s.n)).collect();
-        match these.len() {
-            n if n == all.len() && n > 1 => "all".to_owned(),
-            _ => these.join(" "),
-        }
-    }
-
-    /// A letter, with a number if several of these mappings have it.
-    fn label(&self, all: &[usize], n: usize) -> String {
-        let letter = self.ways[n].0.letter();
-        let same: Vec<&usize> = all
-            .iter()
-            .filter(|m| self.ways[**m].0.letter() == letter)
-            .collect();
-        match same.len() {
-            1 => letter.to_string(),
-            _ => {
-                let place = same.iter().position(|m| **m == n).unwrap_or(0);
-                format!("{letter}{}", place + 1)
-            }
-        }
-    }
-
     fn look(&self, n: usize) -> Option<Seen> {
         let (who, va) = (self.ways[n].0, self.va(n));
         let pmap = self.world.pmap();
@@ -236,7 +218,6 @@ impl Bench {
         let buffer = who == Who::Buffer;
         if page.kva == va && who.space().is_kernel() {
             return Some(Seen {
-                n,
                 buffer,
                 cached: page.kva_pte.cacheable(),
                 flagged: false,
@@ -247,7 +228,6 @@ impl Bench {
             .mappings(self.page())
             .find(|m| m.space == who.space() && m.va == va)?;
         Some(Seen {
-            n,
             buffer,
             cached: entry.pte.cacheable(),
             flagged: entry.flags.contains(PvFlags::NC),
@@ -258,7 +238,6 @@ impl Bench {
 
 /// One mapping, as it is.
 struct Seen {
-    n: usize,
     buffer: bool,
     cached: bool,
     flagged: bool,

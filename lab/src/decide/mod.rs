@@ -9,7 +9,7 @@
 //!
 //! Mappings are written `who:rights`: `k` the buffer cache's (`pmap_kenter`), `K` the kernel's by
 //! `pmap_enter`, `A` the user space that runs or ran last, `B` another; rights `ro` is r or rx, `w` is rw
-//! or rwx, `any` is all four.
+//! or rwx, `any` is all four. Outcomes number the mappings from 1, in the order of the line.
 
 mod boxes;
 mod diff;
@@ -39,7 +39,7 @@ pub const SECTIONS: [(&str, &str); 7] = [
         "as in the order above",
     ),
     (
-        "changed: after the last one left or got other rights, the rest is not as if entered so",
+        "changed: one left or got other rights, and the rest is not as if entered so",
         "as if entered so",
     ),
     (

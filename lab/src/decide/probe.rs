@@ -6,15 +6,17 @@ use pmap::{BufferEvent, DmaOp, KernelUse, PmapVerbs, Policy, Prot};
 use super::mapping::{self, A, B, Bench, Situation, Way, Who};
 use super::record::Record;
 use super::{Outcomes, Point, Table};
-use crate::op::{CPU0, Page, frame};
+use crate::op::{CPU0, Op, Page, Va, frame};
 
 /// Largest set of mappings.
 const SET_MAX: usize = 3;
+const ORDINALS: [&str; SET_MAX] = ["1st", "2nd", "3rd"];
 
 /// A policy's decision table.
 pub fn table(policy: &Policy) -> Table {
+    let base = |situation| (situation, Bench::new(policy, situation));
     let mut probe = Probe {
-        policy,
+        bases: [base(Situation::Runs), base(Situation::Thread)],
         record: Record::default(),
         table: Table {
             policy: policy.name.to_owned(),
@@ -41,19 +43,18 @@ pub fn table(policy: &Policy) -> Table {
     probe.table
 }
 
-/// Every set, its mappings in the order of [`mapping::ways`].
+/// Every set: the makers in the order of [`Who`], each mapping with every right.
 fn sets() -> Vec<Vec<Way>> {
-    let ways = mapping::ways();
     let mut all: Vec<Vec<Way>> = Vec::new();
     let mut grown: Vec<Vec<Way>> = vec![Vec::new()];
     for _ in 0..SET_MAX {
         let longer = |set: &Vec<Way>| {
-            let last = set.last().copied();
-            let set = set.clone();
-            let from = ways.iter().position(|w| Some(*w) == last).unwrap_or(0);
-            ways[from..].iter().map(move |w| {
+            let (set, last) = (set.clone(), set.last().map(|w| w.0));
+            let ways = mapping::ways().into_iter();
+            let ways = ways.filter(move |w| last.is_none_or(|who| w.0 >= who));
+            ways.map(move |w| {
                 let mut longer = set.clone();
-                longer.push(*w);
+                longer.push(w);
                 longer
             })
         };
@@ -63,8 +64,8 @@ fn sets() -> Vec<Vec<Way>> {
     all
 }
 
-struct Probe<'a> {
-    policy: &'a Policy,
+struct Probe {
+    bases: [(Situation, Bench); 2],
     record: Record,
     table: Table,
 }
@@ -72,9 +73,16 @@ struct Probe<'a> {
 /// A verb's effect on a set.
 type Verb<'a> = &'a dyn Fn(&mut Bench);
 
-impl Probe<'_> {
+impl Probe {
+    fn base(&self, situation: Situation) -> Bench {
+        let found = self.bases.iter().find(|(s, _)| *s == situation);
+        found
+            .map(|(_, bench)| bench.clone())
+            .expect("one for each situation")
+    }
+
     fn build(&mut self, situation: Situation, ways: &[Way]) -> Bench {
-        let mut bench = Bench::new(self.policy, situation);
+        let mut bench = self.base(situation);
         for (n, way) in ways.iter().enumerate() {
             bench.enter(*way);
             self.record.take(&mut bench, Some(n));
@@ -104,7 +112,7 @@ impl Probe<'_> {
         let usual = self.build(situation, ways).seen();
         for order in orders(ways.len()) {
             let other: Vec<Way> = order.iter().map(|n| ways[*n]).collect();
-            if other == ways {
+            if other.iter().zip(ways).all(|(a, b)| a.0 == b.0) {
                 continue;
             }
             let bench = self.build(situation, &other);
@@ -127,8 +135,8 @@ impl Probe<'_> {
             rest.remove(n);
             let rest_order: Vec<usize> = (0..ways.len()).filter(|m| *m != n).collect();
             let seen = bench.seen_of(&rest_order);
-            let what = format!("{} left", mapping::name(ways[n]));
-            self.compare(situation, &what, &rest, seen);
+            let what = format!("gone from {}", ORDINALS[n]);
+            self.compare(situation, (&what, Some(ways[n])), &rest, seen);
             self.rights(situation, &built, n);
         }
     }
@@ -142,25 +150,29 @@ impl Probe<'_> {
         let mut bench = built.clone();
         let what = if prot.contains(Prot::WRITE) {
             bench.protect(n);
-            "write taken from"
+            "write taken from the"
         } else {
             bench.ways[n].1 = prot | Prot::WRITE;
             bench.make(n);
-            "write given to"
+            "write given to the"
         };
         self.record.take(&mut bench, Some(n));
         let (now, seen) = (bench.ways.clone(), bench.seen());
-        let mut sorted = now.clone();
-        sorted.sort_by_key(|w| mapping::ways().iter().position(|x| x == w));
-        if sorted == now {
-            let what = format!("{what} {}", mapping::name(now[n]));
-            self.compare(situation, &what, &now, seen);
-        }
+        let what = format!("{what} {}", ORDINALS[n]);
+        self.compare(situation, (&what, None), &now, seen);
     }
 
-    fn compare(&mut self, situation: Situation, what: &str, ways: &[Way], seen: String) {
+    fn compare(
+        &mut self,
+        situation: Situation,
+        (what, gone): (&str, Option<Way>),
+        ways: &[Way],
+        seen: String,
+    ) {
         if seen != self.as_entered(situation, ways) {
-            let point = point(situation, Some(what), ways);
+            let mut point = point(situation, Some(what), ways);
+            let gone = gone.map(mapping::name);
+            point.splice(1..1, gone);
             self.set(3, point, cached_if_empty(seen));
         }
     }
@@ -178,6 +190,13 @@ impl Probe<'_> {
                 };
                 self.then(situation, &built, what, &verb);
             }
+            let verb = |b: &mut Bench| {
+                let (va, page) = (b.va(0), b.page());
+                b.world
+                    .buffer_event(CPU0, BufferEvent::Released, va, &[page]);
+                Op::KernelStore(Va(va.0), 1).run(&mut b.world);
+            };
+            self.then(situation, &built, "buffer released then stored into", &verb);
             self.buffer_uses(situation, &built);
         }
     }
@@ -216,8 +235,9 @@ impl Probe<'_> {
         let mut bench = built.clone();
         verb(&mut bench);
         self.record.take(&mut bench, None);
-        let seen = bench.seen();
-        if seen != built.seen() {
+        let left = bench.present();
+        let seen = bench.seen_of(&left);
+        if seen != built.seen_of(&left) {
             let point = point(situation, Some(what), &built.ways);
             self.set(4, point, cached_if_empty(seen));
         }
@@ -227,7 +247,7 @@ impl Probe<'_> {
     fn ranges(&mut self) {
         for situation in [Situation::Runs, Situation::Thread] {
             for verb in [remove_four, protect_four, release_four] {
-                let mut bench = Bench::new(self.policy, situation);
+                let mut bench = self.base(situation);
                 let bytes = bench.world.hw().page_bytes();
                 for n in 0..4 {
                     let (va, page) = (n * bytes, frame(&bench.world, Page(n as u8)));
@@ -361,28 +381,34 @@ fn orders(len: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// Each verb's list of parts.
+/// The skeleton's fields, whichever there are, by its debug form.
 fn skeleton(policy: &Policy) -> Outcomes {
-    let s = &policy.skeleton;
-    let verbs = [
-        ("enter a new one", &s.enter_new),
-        ("enter the same page", &s.enter_same),
-        ("enter over another", &s.enter_other),
-        ("remove", &s.remove),
-        ("protect", &s.protect),
-        ("kenter", &s.kenter),
-        ("kremove", &s.kremove),
-    ];
-    let parts = |(verb, parts): (&str, &pmap::skeleton::Parts)| {
-        let names: Vec<String> = parts.iter().map(|p| format!("{p:?}")).collect();
-        (vec![verb.to_owned()], names.join(" "))
+    let debug = format!("{:?}", policy.skeleton);
+    let inner = debug.split_once('{').map_or("", |(_, rest)| rest);
+    let inner = inner.trim_end_matches(['}', ' ']);
+    let field = |text: &str| {
+        let (name, value) = text.split_once(": ")?;
+        let value: String = value.chars().filter(|c| !"[],\"".contains(*c)).collect();
+        (name != "name").then(|| (vec![name.trim().replace('_', " ")], value))
     };
-    let mut out: Outcomes = verbs.into_iter().map(parts).collect();
-    let facts = [
-        ("kenter's flags", s.kenter_flags.names().join(" ")),
-        ("switch is lazy", s.lazy_switch.to_string()),
-        ("current is what is live", s.current_is_live.to_string()),
-    ];
-    out.extend(facts.map(|(fact, value)| (vec![fact.to_owned()], value)));
-    out
+    fields(inner).into_iter().filter_map(field).collect()
+}
+
+/// Splits at commas outside of brackets.
+fn fields(text: &str) -> Vec<&str> {
+    let (mut depth, mut start) = (0, 0);
+    let mut all = Vec::new();
+    for (n, c) in text.char_indices() {
+        match c {
+            '[' | '(' | '{' => depth += 1,
+            ']' | ')' | '}' => depth -= 1,
+            ',' if depth == 0 => {
+                all.push(text[start..n].trim());
+                start = n + 1;
+            }
+            _ => {}
+        }
+    }
+    all.push(text[start..].trim());
+    all
 }

@@ -149,6 +149,8 @@ pub fn hook_name(hook: &Hook) -> String {
         Hook::WillStore { verb, .. } => format!("WillStore {verb:?}"),
         Hook::Stored { verb, .. } => format!("Stored {verb:?}"),
         Hook::WillLeave { verb, nth } => format!("WillLeave {verb:?} {}", nth + 1),
+        Hook::Gone { verb, nth } => format!("Gone {verb:?} {}", nth + 1),
+        Hook::Fault(access) => format!("Fault {access:?}"),
         Hook::Begins { verb, .. } => format!("Begins {verb:?}"),
         Hook::Ends { verb, pages, .. } => format!("Ends {verb:?} of {pages}"),
         Hook::Page(verb) => format!("Page {verb:?}"),

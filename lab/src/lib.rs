@@ -2,6 +2,7 @@
 
 pub mod case;
 pub mod command;
+pub mod fuzz;
 pub mod guests;
 pub mod inject;
 pub mod journal;
@@ -9,6 +10,7 @@ pub mod op;
 pub mod oracle;
 pub mod process;
 pub mod scenario;
+pub mod shrink;
 pub mod system;
 pub mod world;
 

@@ -7,6 +7,8 @@
 mod ask;
 pub mod ctx;
 pub mod hook;
+#[cfg(test)]
+mod laws;
 pub mod layout;
 mod lock;
 pub mod plan;

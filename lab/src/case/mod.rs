@@ -23,7 +23,7 @@ mod write;
 pub use explain::{explain, tell_verdict};
 pub use parse::{CaseError, parse, read};
 pub use run::{Row, StepRecord, run, run_one};
-pub use write::write;
+pub use write::{op_text, write};
 
 use crate::op::Op;
 use crate::oracle::Kind;

@@ -35,11 +35,15 @@ typedef long long i64;
 #define ENOENT 2
 #define EBADF 9
 #define ECHILD 10
+#define ENOMEM 12
 #define EFAULT 14
 #define EINVAL 22
+#define EMFILE 24
 #define EFBIG 27
 #define ENOSPC 28
 #define EPIPE 32
+#define EAGAIN 35
+#define ENOSYS 78
 
 #define SIGKILL 9
 #define SIGPIPE 13

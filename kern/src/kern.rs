@@ -94,6 +94,8 @@ pub struct Kern {
     pub stdin: Vec<u8>,
     /// How many of them were read.
     pub stdin_read: u32,
+    /// More may come: who reads at their end sleeps, and the run asks for them.
+    pub stdin_open: bool,
     /// What was written to descriptor 1.
     pub stdout: Vec<u8>,
     /// What was written to descriptor 2.
@@ -119,6 +121,9 @@ pub struct Kern {
 
 const MESSAGES_MAX: usize = 256;
 
+/// Where who waits for bytes of descriptor 0 sleeps.
+pub(crate) const STDIN: Channel = Channel::Other(0x5354_4449);
+
 impl Kern {
     /// A kernel without processes for a machine of `cpus` processors.
     pub fn new(config: KernConfig, cpus: u32) -> Self {
@@ -131,6 +136,7 @@ impl Kern {
             sched: Sched::default(),
             stdin: Vec::new(),
             stdin_read: 0,
+            stdin_open: false,
             stdout: Vec::new(),
             stderr: Vec::new(),
             ended: Vec::new(),
@@ -216,6 +222,12 @@ impl Kern {
         if self.messages.len() < MESSAGES_MAX {
             self.messages.push(text);
         }
+    }
+
+    /// Gives descriptor 0 its bytes, all there will be; answers [`crate::RunEnd::Input`].
+    pub fn feed(&mut self, bytes: Vec<u8>) {
+        (self.stdin, self.stdin_read, self.stdin_open) = (bytes, 0, false);
+        self.wakeup(STDIN);
     }
 
     /// Makes runnable whoever sleeps on `channel`. The world's `wakeup` calls it.

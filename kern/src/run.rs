@@ -11,6 +11,7 @@ use vfs_sim::VfsVerbs;
 use vm::{KResult, Stop, VmVerbs};
 
 use crate::ctx::KernCtx;
+use crate::kern::STDIN;
 use crate::kthread::{Thread, run_thread};
 use crate::limits::Limits;
 use crate::proc::{Pid, State};
@@ -33,6 +34,8 @@ pub enum RunEnd {
         /// The quota, bytes.
         max: u32,
     },
+    /// Everybody waits, and somebody for descriptor 0, which is open: see [`crate::Kern::feed`].
+    Input,
     /// Everybody waits, and nothing is under way that could wake anyone.
     Asleep(String),
     /// A fault without end.
@@ -48,6 +51,7 @@ impl std::fmt::Display for RunEnd {
             RunEnd::Instructions => write!(f, "the instruction budget is used up"),
             RunEnd::Traps => write!(f, "the budget of system calls and faults is used up"),
             RunEnd::Output { max } => write!(f, "more than {max} bytes of output"),
+            RunEnd::Input => write!(f, "a program waits for its standard input"),
             RunEnd::Asleep(who) => write!(f, "every process waits: {who}"),
             RunEnd::Hang(why) => write!(f, "hang: {why}"),
             RunEnd::Panic(why) => write!(f, "panic: {why}"),
@@ -116,6 +120,10 @@ fn idle<C: KernCtx + ?Sized>(ctx: &mut C, cpu: CpuId) -> KResult<Option<RunEnd>>
     let awake = ctx.kern().procs.iter().any(|p| p.state == State::Runnable);
     if awake || ctx.disk_interrupt(cpu)? {
         return Ok(None);
+    }
+    let reader = |p: &crate::proc::Proc| p.state == State::Sleeping(STDIN);
+    if ctx.kern().stdin_open && ctx.kern().procs.iter().any(reader) {
+        return Ok(Some(RunEnd::Input));
     }
     let who: Vec<String> = (ctx.kern().procs.iter())
         .filter(|p| p.is_alive())

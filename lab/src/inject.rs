@@ -5,9 +5,14 @@
 //! reach A1 B1 A2 B2. If the operation needs a lock that the interrupted one holds, the point is
 //! infeasible: the world is put back as it was before the operation.
 
+use std::sync::Arc;
+
 use machine::{CpuId, Observer};
 
 use crate::world::World;
+
+/// What is injected.
+pub type Operation<O> = Arc<dyn Fn(&mut World<O>) + Send + Sync>;
 
 /// An operation for another CPU, due at a step.
 #[derive(Clone)]
@@ -15,7 +20,7 @@ pub struct Injection<O> {
     /// Micro-steps still to pass.
     pub steps_left: u64,
     /// What runs.
-    pub operation: fn(&mut World<O>),
+    pub operation: Operation<O>,
     /// Set when it had run.
     pub ran: bool,
     /// Set if it could not run there, and why.
@@ -30,10 +35,10 @@ impl<O> std::fmt::Debug for Injection<O> {
 
 impl<O: Observer + Clone> Injection<O> {
     /// An operation due before the micro-step number `at`, counted from 0.
-    pub fn at(at: u64, operation: fn(&mut World<O>)) -> Self {
+    pub fn at(at: u64, operation: impl Fn(&mut World<O>) + Send + Sync + 'static) -> Self {
         Self {
             steps_left: at,
-            operation,
+            operation: Arc::new(operation),
             ran: false,
             infeasible: None,
         }
@@ -52,7 +57,7 @@ impl<O: Observer + Clone> Injection<O> {
             return;
         }
         injection.ran = true;
-        let operation = injection.operation;
+        let operation = injection.operation.clone();
         let mut outer = world.injection.take();
         let before = (world.state.clone(), world.observer.clone());
         operation(world);

@@ -1,7 +1,9 @@
 //! The laboratory: worlds, the oracle, operations and cases, scenarios and reports.
 
+pub mod adversary;
 pub mod case;
 pub mod command;
+pub mod explore;
 pub mod fuzz;
 pub mod guests;
 pub mod inject;
@@ -9,9 +11,11 @@ pub mod journal;
 pub mod op;
 pub mod oracle;
 pub mod process;
+pub mod record;
 pub mod scenario;
 pub mod shrink;
 pub mod system;
+pub mod tree;
 pub mod world;
 
 pub use world::{State, World};

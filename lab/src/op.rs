@@ -78,6 +78,10 @@ pub enum Op {
     EvictAll,
     /// Hardware: the instruction cache empties itself.
     EvictInstructions,
+    /// Hardware: one data line leaves, by its tag: the virtual address in a VIVT cache.
+    Evict(Va),
+    /// Hardware: one instruction line leaves.
+    EvictInstruction(Va),
     /// Hardware: a data line nobody asked for.
     Prefetch(Va),
     /// Hardware: an instruction line nobody asked for.
@@ -88,7 +92,7 @@ pub enum Op {
     Drain,
 }
 
-/// A user space: 1 is A.
+/// A space: 1 is A; 0 is the kernel's, for managed mappings (a generated one is a user's).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Space(pub u8);
 
@@ -181,6 +185,14 @@ pub enum Event {
     IoDoneRead,
     /// The kernel stored into it.
     CopiedWrite,
+    /// The kernel loaded from it.
+    CopiedRead,
+    /// A device will write it.
+    IoStartRead,
+    /// A device will read it.
+    IoStartWrite,
+    /// A device has read it.
+    IoDoneWrite,
 }
 
 impl Event {
@@ -192,6 +204,10 @@ impl Event {
             Event::Released => BufferEvent::Released,
             Event::IoDoneRead => BufferEvent::IoDone { read: true },
             Event::CopiedWrite => BufferEvent::Copied { write: true },
+            Event::CopiedRead => BufferEvent::Copied { write: false },
+            Event::IoStartRead => BufferEvent::IoStart { read: true },
+            Event::IoStartWrite => BufferEvent::IoStart { read: false },
+            Event::IoDoneWrite => BufferEvent::IoDone { read: false },
         }
     }
 }
@@ -275,13 +291,9 @@ impl Op {
             Op::Store(s, v, value) => {
                 return user_access(world, id(s), Access::Store, va(v), *value);
             }
-            Op::KernelLoad(v) => {
-                let got = world.load(CPU0, va(v), Width::Word, false);
-                return got.map_or(Outcome::Fault, Outcome::Value);
-            }
+            Op::KernelLoad(v) => return kernel_access(world, Access::Load, va(v), 0),
             Op::KernelStore(v, value) => {
-                let done = world.store(CPU0, va(v), Width::Word, *value, false);
-                return done.map_or(Outcome::Fault, |()| Outcome::Done);
+                return kernel_access(world, Access::Store, va(v), *value);
             }
             _ => self.run_page(world),
         }
@@ -346,6 +358,16 @@ impl Op {
                     .into_iter()
                     .for_each(|s| world.step(CPU0, Step::EvictInstruction(s)));
             }
+            Op::Evict(v) => {
+                if let Some(slot) = holder(&world.hw().cpu(CPU0).dcache, v.0) {
+                    world.step(CPU0, Step::EvictData(slot));
+                }
+            }
+            Op::EvictInstruction(v) => {
+                if let Some(slot) = holder(&world.hw().cpu(CPU0).icache, v.0) {
+                    world.step(CPU0, Step::EvictInstruction(slot));
+                }
+            }
             Op::Prefetch(v) => world.step(CPU0, Step::PrefetchData(VirtAddr(v.0))),
             Op::PrefetchInstruction(v) => {
                 world.step(CPU0, Step::PrefetchInstruction(VirtAddr(v.0)));
@@ -370,17 +392,21 @@ impl Op {
             let inside = end.is_some_and(|e| e <= layout.user_end.0);
             (!inside).then_some("not a user address")
         };
+        let of = |s: &Space, v: &Va, n: u32| if s.0 == 0 { kernel(v, n) } else { user(v, n) };
         match self {
-            Op::Enter(_, v, _, _) | Op::EnterQuick(_, v, _, _) => user(v, 1),
-            Op::Remove(_, v, n) | Op::Protect(_, v, n, _) => user(v, u32::from(*n)),
+            Op::Enter(s, v, _, _) | Op::EnterQuick(s, v, _, _) => of(s, v, 1),
+            Op::Remove(s, v, n) | Op::Protect(s, v, n, _) => of(s, v, u32::from(*n)),
             Op::Kenter(v, _) | Op::Kremove(v) => kernel(v, 1),
             Op::Qenter(v, _, n) | Op::Qremove(v, n) => kernel(v, u32::from(*n)),
             Op::Buffer(_, v, p, n) => kernel(v, u32::from(*n)).or_else(|| {
                 let frames = frames(world, *p, *n);
                 let page = layout.page;
+                // A policy may have unmapped it since.
                 let mapped = |(i, f): (usize, &Frame)| {
                     let at = VirtAddr(v.0 + i as u32 * page);
-                    world.pmap_extract(SpaceId::KERNEL, at) == Some(*f)
+                    world
+                        .pmap_extract(SpaceId::KERNEL, at)
+                        .is_none_or(|there| there == *f)
                 };
                 (!frames.iter().enumerate().all(mapped)).then_some("not this buffer's address")
             }),
@@ -398,6 +424,14 @@ fn frames<O: Observer + Clone>(world: &World<O>, first: Page, count: u8) -> Vec<
     (0..count)
         .map(|n| frame(world, Page(first.0.saturating_add(n))))
         .collect()
+}
+
+/// The slot of the line with this tag.
+fn holder(cache: &machine::cache::Cache, tag: u32) -> Option<u32> {
+    let line = tag & !(cache.line_bytes() - 1);
+    cache
+        .valid_slots()
+        .find(|slot| cache.tag_address(*slot) == line)
 }
 
 /// Switches to a space unless it runs.
@@ -438,6 +472,38 @@ fn user_access<O: Observer + Clone>(
             }
         }
     }
+    Outcome::Fault
+}
+
+/// A kernel access. A fault goes the way of the abort handler, which asks `pmap_fault_fixup` in the space of
+/// the process that runs (B26); what that does not repair is a panic, for the buffer map is NOFAULT.
+fn kernel_access<O: Observer + Clone>(
+    world: &mut World<O>,
+    access: Access,
+    va: VirtAddr,
+    value: u32,
+) -> Outcome {
+    let va = VirtAddr(va.0 & !3);
+    for _ in 0..3 {
+        let got = match access {
+            Access::Store => world
+                .store(CPU0, va, Width::Word, value, false)
+                .map(|()| None),
+            _ => world.load(CPU0, va, Width::Word, false).map(Some),
+        };
+        match got {
+            Ok(word) => return word.map_or(Outcome::Done, Outcome::Value),
+            Err(_) => world.step(CPU0, Step::Exception),
+        }
+        let space = world.pmap().cpus[0].current.unwrap_or(SpaceId::KERNEL);
+        if !world.pmap_fault_fixup(CPU0, space, va, access, false) {
+            let why = format!("vm_fault: fault on nofault entry, addr: {va}");
+            world.mark(CPU0, Mark::Panic(why));
+            return Outcome::Fault;
+        }
+    }
+    let why = format!("the access at {va} aborts again and again");
+    world.mark(CPU0, Mark::Hang(why));
     Outcome::Fault
 }
 

@@ -205,6 +205,8 @@ fn map(
         Op::Load(s, v) => Op::Load(space(s), va(v)),
         Op::Store(s, v, value) => Op::Store(space(s), va(v), value),
         Op::TlbDrop(v) => Op::TlbDrop(va(v)),
+        Op::Evict(v) => Op::Evict(va(v)),
+        Op::EvictInstruction(v) => Op::EvictInstruction(va(v)),
         _ => map_kernel(op, page, va),
     }
 }

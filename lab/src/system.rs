@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use kern::{ExecError, KernCtx, KernVerbs, Limits, RunEnd};
+use kern::{ExecError, KernCtx, KernVerbs, Limits, Pid, RunEnd};
 use machine::{Costs, CpuId, Observer, Profile};
 use pmap::Policy;
 use vfs_sim::{VfsConfig, VfsVerbs};
 
-use crate::guests;
+use crate::adversary::Adversary;
 use crate::oracle::Oracle;
+use crate::tree::Tree;
 use crate::world::{State, World};
 
 /// The CPU that programs are started on.
@@ -31,14 +32,25 @@ pub struct ProgramRun {
 
 /// A booted machine with `/bin` full of guests and an empty `/tmp`.
 pub fn boot(profile: Arc<Profile>, configure: impl FnOnce(&mut VfsConfig)) -> State {
-    let mut state = State::boot_with(profile, configure);
-    for guest in guests::all() {
-        let added = state
-            .vfs
-            .fs_add_file(&format!("/bin/{}", guest.name), guest.bytes);
-        added.expect("an empty disk has room for the guests");
-    }
-    state
+    boot_tree(profile, &Tree::of_guests(), configure)
+        .expect("an empty disk has room for the guests")
+}
+
+/// A booted machine whose disk holds a tree.
+///
+/// # Errors
+/// What does not fit the disk.
+pub fn boot_tree(
+    profile: Arc<Profile>,
+    tree: &Tree,
+    configure: impl FnOnce(&mut VfsConfig),
+) -> Result<State, String> {
+    let mut state = State::boot_with(profile, |config| {
+        tree.configure(config);
+        configure(config);
+    });
+    tree.plant(&mut state.vfs)?;
+    Ok(state)
 }
 
 /// An oracle for a state that was just booted.
@@ -47,13 +59,72 @@ pub fn oracle(state: &State) -> Oracle {
     Oracle::new(&state.machine, (tables.1, tables.2))
 }
 
-/// A world around a booted state, with its `/tmp`.
+/// A world around a booted state, with a `/tmp`.
 pub fn world<O: Observer + Clone>(state: State, policy: Policy, observer: O) -> World<O> {
     let mut world = World::new(state, policy, observer);
+    if world.state.vfs.lookup("/tmp").is_err() {
+        world
+            .vfs_mkdir(CPU0, "/tmp")
+            .expect("an empty disk has room for a directory");
+    }
     world
-        .vfs_mkdir(CPU0, "/tmp")
-        .expect("an empty disk has room for a directory");
-    world
+}
+
+/// What a program is started with.
+#[derive(Clone, Copy, Debug)]
+pub struct Start<'a> {
+    /// Its file.
+    pub path: &'a str,
+    /// Its arguments, without its name.
+    pub args: &'a [&'a str],
+    /// `NAME=VALUE` each.
+    pub environment: &'a [&'a str],
+}
+
+/// The environment of a program unless somebody says otherwise.
+pub const ENVIRONMENT: &[&str] = &["HOME=/", "PATH=/bin"];
+
+/// A program under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Started {
+    pid: Pid,
+    cost: Costs,
+    captured: (usize, usize),
+}
+
+/// Loads a program, up to its first instruction.
+///
+/// # Errors
+/// Why it cannot be executed.
+pub fn start<O: Observer + Clone>(
+    world: &mut World<O>,
+    start: &Start<'_>,
+) -> Result<Started, ExecError> {
+    let cost = world.state.machine.cost;
+    let captured = (world.kern().stdout.len(), world.kern().stderr.len());
+    let mut argv = vec![start.path.rsplit('/').next().unwrap_or(start.path)];
+    argv.extend(start.args);
+    let pid = world.spawn(CPU0, start.path, &argv, start.environment)?;
+    Ok(Started {
+        pid,
+        cost,
+        captured,
+    })
+}
+
+impl Started {
+    /// What came of it, when its run has ended so.
+    pub fn finish<O: Observer + Clone>(self, world: &World<O>, end: RunEnd) -> ProgramRun {
+        tracing::info!(%end, "ended");
+        let kern = world.kern();
+        ProgramRun {
+            exit_code: kern.status_of(self.pid).map(|status| status.code()),
+            end,
+            cost: world.state.machine.cost.since(&self.cost),
+            stdout: kern.stdout[self.captured.0..].to_vec(),
+            stderr: kern.stderr[self.captured.1..].to_vec(),
+        }
+    }
 }
 
 /// Runs a program to its end.
@@ -82,19 +153,31 @@ pub fn run_with<O: Observer + Clone>(
 ) -> Result<ProgramRun, ExecError> {
     let span = tracing::info_span!("program", path);
     let _entered = span.enter();
-    let before = world.state.machine.cost;
-    let captured = (world.kern().stdout.len(), world.kern().stderr.len());
-    let mut argv = vec![path.rsplit('/').next().unwrap_or(path)];
-    argv.extend(args);
-    let pid = world.spawn(CPU0, path, &argv, &["HOME=/", "PATH=/bin"])?;
+    let environment = ENVIRONMENT;
+    let run = start(
+        world,
+        &Start {
+            path,
+            args,
+            environment,
+        },
+    )?;
     started(world);
     let end = world.run(CPU0, limits);
-    tracing::info!(%end, "ended");
-    Ok(ProgramRun {
-        exit_code: world.kern().status_of(pid).map(|status| status.code()),
-        end,
-        cost: world.state.machine.cost.since(&before),
-        stdout: world.kern().stdout[captured.0..].to_vec(),
-        stderr: world.kern().stderr[captured.1..].to_vec(),
-    })
+    Ok(run.finish(world, end))
+}
+
+/// The same, with an adversary between the program's instructions.
+///
+/// # Errors
+/// Why it cannot be executed.
+pub fn run_against<O: Observer + Clone>(
+    world: &mut World<O>,
+    program: &Start<'_>,
+    limits: Limits,
+    adversary: &mut Adversary,
+) -> Result<ProgramRun, ExecError> {
+    let run = start(world, program)?;
+    let end = adversary.run(world, CPU0, limits);
+    Ok(run.finish(world, end))
 }

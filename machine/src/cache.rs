@@ -30,6 +30,7 @@ pub struct Geometry {
 pub struct Cache {
     geometry: Geometry,
     lookup: Lookup,
+    invalid_first: bool,
     dirty_shift: u32,
     /// Line number of the tag address, or `INVALID`.
     tags: Vec<u64>,
@@ -58,6 +59,7 @@ impl Cache {
         };
         let mut cache = Self::tags_only(geometry);
         cache.lookup = profile.lookup;
+        cache.invalid_first = profile.invalid_first;
         cache.dirty_shift = profile.dirty_bytes().trailing_zeros();
         cache.pa = vec![0; cache.tags.len()];
         cache.data = vec![0; profile.size as usize];
@@ -72,6 +74,7 @@ impl Cache {
         Self {
             geometry,
             lookup: Lookup::Pipt,
+            invalid_first: true,
             dirty_shift: geometry.line_shift,
             tags: vec![INVALID; slots],
             pa: Vec::new(),
@@ -146,14 +149,15 @@ impl Cache {
         }
     }
 
-    /// The slot that the next line of this set will take: an invalid one, or the victim.
+    /// The slot that the next line of this set will take: an invalid one (if the cache looks for one), or
+    /// the victim.
     pub fn victim(&mut self, (index, _): (u64, u64)) -> u32 {
         let base = self.set_base(index);
         let ways = self.geometry.ways as usize;
-        if let Some(way) = self.tags[base..base + ways]
+        let invalid = self.tags[base..base + ways]
             .iter()
-            .position(|t| *t == INVALID)
-        {
+            .position(|t| *t == INVALID);
+        if let Some(way) = invalid.filter(|_| self.invalid_first) {
             return (base + way) as u32;
         }
         let way = match self.geometry.replacement {
@@ -265,6 +269,26 @@ impl Cache {
     /// The valid slots, in order.
     pub fn valid_slots(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.slots()).filter(|s| self.valid(*s))
+    }
+
+    /// How addresses find lines.
+    pub fn lookup(&self) -> Lookup {
+        self.lookup
+    }
+
+    /// How victims are chosen.
+    pub fn replacement(&self) -> Replacement {
+        self.geometry.replacement
+    }
+
+    /// The round-robin pointers, for snapshots.
+    pub fn pointers(&self) -> &[u8] {
+        &self.next
+    }
+
+    /// The same, to restore.
+    pub fn pointers_mut(&mut self) -> &mut [u8] {
+        &mut self.next
     }
 
     /// A hash of all that decides future behaviour: valid lines with their bytes, and the victim

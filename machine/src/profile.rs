@@ -21,7 +21,8 @@ pub enum Lookup {
     Pipt,
 }
 
-/// Which line of a full set leaves when another comes in. An invalid line is always used first.
+/// Which line of a full set leaves when another comes in. An invalid line is used first, unless the
+/// cache's `invalid_first` says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replacement {
@@ -81,6 +82,10 @@ pub struct CacheProfile {
     pub lookup: Lookup,
     /// Victim choice.
     pub replacement: Replacement,
+    /// Whether an invalid line is always the next victim; else victims go round whether lines are valid
+    /// or not, as on StrongARM and XScale, whose kernels clean the cache by displacing it.
+    #[serde(default = "yes")]
+    pub invalid_first: bool,
     /// Whether a store that misses brings the line in.
     #[serde(default)]
     pub write_allocate: bool,
@@ -273,7 +278,19 @@ pub struct ProfileError(pub String);
 
 const EMBEDDED: &[(&str, &str)] = &[
     ("sheevaplug", include_str!("../profiles/sheevaplug.toml")),
+    ("arm926ejs", include_str!("../profiles/arm926ejs.toml")),
+    ("arm920t", include_str!("../profiles/arm920t.toml")),
+    ("sa1110", include_str!("../profiles/sa1110.toml")),
+    (
+        "xscale-pxa255",
+        include_str!("../profiles/xscale-pxa255.toml"),
+    ),
     ("tiny-vivt", include_str!("../profiles/tiny-vivt.toml")),
+    ("tiny-line", include_str!("../profiles/tiny-line.toml")),
+    (
+        "tiny-line-ra",
+        include_str!("../profiles/tiny-line-ra.toml"),
+    ),
 ];
 
 impl Profile {

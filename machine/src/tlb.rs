@@ -249,6 +249,45 @@ impl Tlb {
             .filter(|e| **e != EMPTY)
     }
 
+    /// Every slot in use, empty ones too: main part, lockdown, data side's micro-TLB, fetch side's. For
+    /// snapshots.
+    pub fn slots(&self) -> impl Iterator<Item = &TlbEntry> {
+        let limit = usize::from(self.micro_entries.max(1));
+        let micro = self.micro.iter().flat_map(move |m| &m.entries[..limit]);
+        self.main.iter().chain(&self.lockdown).chain(micro)
+    }
+
+    /// The same, to restore.
+    pub fn slots_mut(&mut self) -> impl Iterator<Item = &mut TlbEntry> {
+        let limit = usize::from(self.micro_entries.max(1));
+        let micro = self.micro.iter_mut();
+        let micro = micro.flat_map(move |m| &mut m.entries[..limit]);
+        self.main.iter_mut().chain(&mut self.lockdown).chain(micro)
+    }
+
+    /// Slots of the main and lockdown parts, and of each micro-TLB.
+    pub fn sizes(&self) -> (usize, usize) {
+        let limit = usize::from(self.micro_entries.max(1));
+        (self.main.len() + self.lockdown.len(), limit)
+    }
+
+    /// Ways of the main part's sets.
+    pub fn ways(&self) -> u32 {
+        self.ways
+    }
+
+    /// The victim pointers of the main part's sets, then of the micro-TLBs.
+    pub fn pointers_mut(&mut self) -> impl Iterator<Item = &mut u8> {
+        let micro = self.micro.iter_mut().map(|m| &mut m.next);
+        self.next.iter_mut().chain(micro)
+    }
+
+    /// The same, to read.
+    pub fn pointers(&self) -> impl Iterator<Item = u8> {
+        let micro = self.micro.iter().map(|m| m.next);
+        self.next.iter().copied().chain(micro)
+    }
+
     /// A hash of the copies and the victim pointers.
     pub fn fingerprint(&self) -> u64 {
         let micro = self.micro.iter().flat_map(|m| m.entries.iter());

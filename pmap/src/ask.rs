@@ -2,6 +2,7 @@
 
 use machine::{Ap, CpuId, Frame, LineOp, Pte, Step, VirtAddr, Width};
 
+use crate::count::{Counting, Counts};
 use crate::ctx::PmapCtx;
 use crate::hook::{Facts, Hook, Mapping, View};
 use crate::plan::{Do, Plan, PlanStep};
@@ -9,7 +10,7 @@ use crate::routine;
 use crate::state::{Pmap, PvEntry};
 use crate::table;
 use crate::types::{PvFlags, SpaceId};
-use crate::verbs::buffer;
+use crate::verbs::{buffer, kernel};
 
 /// What a verb knows of the mapping it works on when it asks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,16 +52,24 @@ pub(crate) fn ask<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, hook: Hook, about:
     let mut plan = std::mem::take(&mut c.pmap_mut().scratch_plan);
     mappings.clear();
     plan.steps.clear();
+    let unmanaged = c.policy().skeleton.kenter_flags;
     let mut kva = None;
     let mut bits = 0;
+    let mut counts = Counts::default();
+    let mut uncacheable = false;
     if let Some(frame) = about.frame {
         let pmap = c.pmap();
         let see = |e: &PvEntry| mapping(pmap, cpu, (e.space, e.va), e.flags, e.pte, live);
         mappings.extend(pmap.mappings(frame).map(see));
         let page = pmap.page(frame);
         bits = page.bits;
+        counts = match c.policy().skeleton.counting {
+            Counting::Listed => Counts::of(&mappings),
+            _ => page.counts,
+        };
+        uncacheable = page.uncacheable;
         if page.kva.0 != 0 {
-            let flags = kva_flags(page.kva_pte);
+            let flags = kva_flags(unmanaged, page.kva_pte);
             let at = (SpaceId::KERNEL, page.kva);
             kva = Some(mapping(pmap, cpu, at, flags, page.kva_pte, live));
         }
@@ -71,8 +80,14 @@ pub(crate) fn ask<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, hook: Hook, about:
         subject: about.subject,
         frame: about.frame,
         bits,
+        counts,
+        uncacheable,
     };
-    rule(&hook, &view, &facts(c), &mut plan);
+    let facts = facts(c);
+    rule(&hook, &view, &facts, &mut plan);
+    for edit in &c.policy().edits {
+        edit.apply(&hook, &view, &facts, &mut plan);
+    }
     c.asked(cpu, &hook, &view, &plan);
     for step in &plan.steps {
         c.planned(cpu, step);
@@ -83,14 +98,11 @@ pub(crate) fn ask<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, hook: Hook, about:
     pmap.scratch_plan = plan;
 }
 
-/// Flags of a mapping in `pv_kva`: WRITE follows its entry.
-pub(crate) fn kva_flags(pte: Pte) -> PvFlags {
-    let write = if pte.writable() {
-        PvFlags::WRITE
-    } else {
-        PvFlags::empty()
-    };
-    PvFlags::UNMAN | write
+/// Flags of a mapping in `pv_kva`: those that the skeleton gives, but WRITE follows its entry.
+pub(crate) fn kva_flags(given: PvFlags, pte: Pte) -> PvFlags {
+    let mut flags = given;
+    flags.set(PvFlags::WRITE, pte.writable());
+    flags
 }
 
 fn facts<C: PmapCtx + ?Sized>(c: &C) -> Facts {
@@ -133,6 +145,11 @@ fn change<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, step: &PlanStep, about: Ab
                 entry.flags = (entry.flags - clear) | set;
             }
         }
+        Do::PageBits { frame, set, clear } => {
+            c.step(cpu, Step::Software("page bits"));
+            let bits = &mut c.pmap_mut().page_mut(frame).bits;
+            *bits = (*bits & !clear) | set;
+        }
         Do::Window {
             frame,
             cached,
@@ -151,6 +168,7 @@ fn change<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, step: &PlanStep, about: Ab
         Do::Copy { from } => fill(c, cpu, step.va, step.len, Some(from)),
         Do::BufferWrite(on) => buffer::set_write(c, cpu, step.va, on),
         Do::BufferUnmap => buffer::unmap(c, cpu, step.va),
+        Do::BufferMap(frame) => kernel::kenter(c, cpu, step.va, frame),
         Do::Drop => buffer::drop_mapping(c, cpu, step.space, step.va),
         _ => unreachable!("carried out by `carry`"),
     }

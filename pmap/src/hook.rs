@@ -2,6 +2,7 @@
 
 use machine::{Access, Frame, Pte, VirtAddr};
 
+use crate::count::Counts;
 use crate::types::{PvFlags, SpaceId};
 use crate::verbs::{BufferEvent, DmaOp, KernelUse};
 
@@ -75,6 +76,13 @@ pub enum Hook {
         /// How many this verb call has zeroed before it.
         nth: u32,
     },
+    /// An entry was zeroed; only skeletons that have the part ask.
+    Gone {
+        /// By which verb.
+        verb: Verb,
+        /// How many this verb call has zeroed before it.
+        nth: u32,
+    },
     /// A verb over a range begins.
     Begins {
         /// Which.
@@ -97,11 +105,13 @@ pub enum Hook {
     },
     /// The page is about to be mapped or unmapped as part of a buffer.
     Page(Verb),
+    /// A fault was taken on an entry whose rights the pmap cannot give back by itself: the rule may.
+    Fault(Access),
     /// A fault was taken and the pmap repaired the entry.
     Fixed(Access),
     /// The kernel is about to use a range of its own addresses.
     Will(KernelUse, VirtAddr, u32),
-    /// It has.
+    /// It has. Both are asked for each page of the range.
     Did(KernelUse, VirtAddr, u32),
     /// A page is to be zeroed.
     Zero(Frame),
@@ -156,6 +166,10 @@ pub struct View<'a> {
     pub frame: Option<Frame>,
     /// A policy's own bits of the page.
     pub bits: u8,
+    /// The page's mappings counted, as the skeleton counts them.
+    pub counts: Counts,
+    /// Every mapping of the page is to be uncached (FreeBSD 2013 `pv_memattr`).
+    pub uncacheable: bool,
 }
 
 /// What never changes on a machine.

@@ -5,7 +5,9 @@
 //! operations is the CPU routine's. `pmap` knows no files, no processes and no oracle.
 
 mod ask;
+pub mod count;
 pub mod ctx;
+pub mod edit;
 pub mod hook;
 #[cfg(test)]
 mod laws;

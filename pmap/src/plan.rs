@@ -44,6 +44,15 @@ pub enum Do {
         /// Cleared.
         clear: PvFlags,
     },
+    /// Set and clear a policy's own bits of a page.
+    PageBits {
+        /// Which page.
+        frame: Frame,
+        /// Set.
+        set: u8,
+        /// Cleared.
+        clear: u8,
+    },
     /// Map a frame at a scratch window.
     Window {
         /// Which frame.
@@ -66,6 +75,8 @@ pub enum Do {
     BufferWrite(bool),
     /// Unmap a buffer page.
     BufferUnmap,
+    /// Map a buffer page again, as `pmap_kenter` does.
+    BufferMap(Frame),
     /// Forget the mapping altogether; the owner refaults.
     Drop,
 }
@@ -100,6 +111,7 @@ impl Do {
             Do::PteCache(true) => "pte_cache_on",
             Do::PteCache(false) => "pte_cache_off",
             Do::Flags { .. } => "pv_flags",
+            Do::PageBits { .. } => "page_bits",
             Do::Window { .. } => "window_map",
             Do::Unwindow => "window_unmap",
             Do::Zero => "zero",
@@ -107,8 +119,60 @@ impl Do {
             Do::BufferWrite(true) => "buffer_writable",
             Do::BufferWrite(false) => "buffer_readonly",
             Do::BufferUnmap => "buffer_unmap",
+            Do::BufferMap(_) => "buffer_map",
             Do::Drop => "mapping_drop",
         }
+    }
+
+    /// The things that are wholly named by their name.
+    const PLAIN: &[Do] = {
+        use LineOp::{Clean, CleanInvalidate, Invalidate};
+        &[
+            Do::Dcache(Clean),
+            Do::Dcache(Invalidate),
+            Do::Dcache(CleanInvalidate),
+            Do::L2(Clean),
+            Do::L2(Invalidate),
+            Do::L2(CleanInvalidate),
+            Do::Idcache,
+            Do::IcacheSync,
+            Do::Icache,
+            Do::DcacheAll(Clean),
+            Do::DcacheAll(Invalidate),
+            Do::DcacheAll(CleanInvalidate),
+            Do::IdcacheAll,
+            Do::IcacheAll,
+            Do::L2All(Clean),
+            Do::L2All(Invalidate),
+            Do::L2All(CleanInvalidate),
+            Do::TlbId,
+            Do::TlbD,
+            Do::TlbAll,
+            Do::Drain,
+            Do::FlushFetch,
+            Do::PteCache(true),
+            Do::PteCache(false),
+            Do::Unwindow,
+            Do::Zero,
+            Do::BufferWrite(true),
+            Do::BufferWrite(false),
+            Do::BufferUnmap,
+            Do::Drop,
+        ]
+    };
+
+    /// The others; they carry a frame, flags or an address.
+    const LOADED: &[&str] = &["pv_flags", "window_map", "copy", "buffer_map"];
+
+    /// The thing of that name, if the name says all.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::PLAIN.iter().copied().find(|d| d.name() == name)
+    }
+
+    /// The name itself, if any thing has it.
+    pub fn known_name(name: &str) -> Option<&'static str> {
+        let loaded = Self::LOADED.iter().copied().find(|n| *n == name);
+        Self::by_name(name).map(Do::name).or(loaded)
     }
 
     /// Whether it is a cache or TLB operation on a page or a whole cache, as opposed to a change of a

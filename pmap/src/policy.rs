@@ -1,5 +1,6 @@
 //! The policies there are: a skeleton and a rule each, one line a policy.
 
+use crate::edit::PlanEdit;
 use crate::rule::{self, Rule};
 use crate::skeleton::{self, Skeleton};
 
@@ -29,6 +30,8 @@ pub struct Policy {
     pub rule: Rule,
     /// What it claims.
     pub status: Status,
+    /// Changes of what the rule plans, applied in order after it was asked.
+    pub edits: Vec<PlanEdit>,
 }
 
 type Row = (&'static str, &'static str, fn() -> Skeleton, Rule, Status);
@@ -51,9 +54,30 @@ const POLICIES: &[Row] = &[
     (
         "always-flush",
         "everything written back and invalidated at every hook",
-        skeleton::freebsd_2010,
+        rule::always_flush::skeleton,
         rule::always_flush::plan,
         Status::Reference,
+    ),
+    (
+        "freebsd-2006",
+        "pmap_vac_me_harder as FreeBSD 6 had it; buffers are on no list",
+        skeleton::freebsd_2006,
+        rule::freebsd_2006::plan,
+        Status::Historic("B1 B2 B9 B10 B11 B12 B14 B22 B24 B25 B28"),
+    ),
+    (
+        "freebsd-2006-fixed",
+        "the same without B9 to B12, B14 and B22; buffers are still on no list",
+        skeleton::freebsd_2006_fixed,
+        rule::freebsd_2006::fixed,
+        Status::Historic("B1 B2 B24 B25 B28"),
+    ),
+    (
+        "freebsd-2009",
+        "pmap_fix_cache until r1.130: a read-only kernel mapping beside a writable one is no conflict",
+        skeleton::freebsd_2010,
+        rule::freebsd_2009::plan,
+        Status::Historic("B3 B8 B23 B24 B25 B26 B27 B28 B44 B45 B46"),
     ),
     (
         "freebsd-2010",
@@ -63,10 +87,189 @@ const POLICIES: &[Row] = &[
         Status::Historic("B23 B24 B25 B26 B27 B28 B44 B45 B46"),
     ),
     (
+        "freebsd-2013",
+        "freebsd-2010 with pv_memattr",
+        skeleton::freebsd_2013,
+        rule::freebsd_2013::plan,
+        Status::Historic("B8 B23 B24 B25 B26 B27 B28 B44 B45 B46"),
+    ),
+    (
+        "freebsd-2016",
+        "freebsd-2013 with write permission always taken before pmap_remove_all",
+        skeleton::freebsd_2016,
+        rule::freebsd_2013::plan,
+        Status::Historic("B23 B24 B25 B26 B27 B28 B44 B45 B46"),
+    ),
+    (
+        "netbsd-vivt",
+        "pmap_vac_me_harder as NetBSD had it in 2015; buffers are on no list",
+        skeleton::netbsd,
+        rule::netbsd_vivt::plan,
+        Status::Historic("B24 B28 and what buffers on no list miss"),
+    ),
+    (
+        "netbsd-vivt-repaired",
+        "netbsd-vivt that decides a mapping anew when it is entered again",
+        skeleton::netbsd,
+        rule::netbsd_vivt::repaired,
+        Status::Proposal,
+    ),
+    (
+        "linux-vivt-2.6.24",
+        "Linux's lazy flush of file pages, aliases uncached for ever",
+        skeleton::linux,
+        rule::linux_vivt::plan_2_6_24,
+        Status::Historic("anonymous pages are not synced for execution"),
+    ),
+    (
+        "linux-vivt-2.6.37",
+        "the same by a clean bit, anonymous pages too, second level on demotion",
+        skeleton::linux,
+        rule::linux_vivt::plan_2_6_37,
+        Status::Historic("right on read-allocate caches only"),
+    ),
+    (
         "write-drop-bqrelse-explicit",
         "Lepore's repair: buffers lose write permission at bqrelse, writers ask for it",
         skeleton::freebsd_2010,
         rule::write_drop::bqrelse_explicit,
+        Status::Proposal,
+    ),
+    (
+        "freebsd-2010-ref",
+        "freebsd-2010, kenter mappings count as referenced",
+        rule::repairs::referenced,
+        rule::freebsd_2010::plan,
+        Status::Historic(
+            "B24 B25 B26 B27 B28 B44 B45 B46; a buffer faults after pmap_ts_referenced",
+        ),
+    ),
+    (
+        "freebsd-2010-sticky-nc",
+        "freebsd-2010, an uncached mapping stays so when entered again",
+        rule::repairs::sticky,
+        rule::freebsd_2010::plan,
+        Status::Historic("B23 B25 B26 B27 B28 B44 B45 B46"),
+    ),
+    (
+        "freebsd-2010-kentry",
+        "freebsd-2010, clearbit leaves kenter mappings alone",
+        rule::repairs::kentry,
+        rule::freebsd_2010::plan,
+        Status::Historic(
+            "B23 B24 B25 B27 B28 B44 B45 B46; clearbit caches what the kernel still writes",
+        ),
+    ),
+    (
+        "freebsd-2010-lazy",
+        "freebsd-2010, current is whatever the hardware still holds",
+        rule::repairs::lazy,
+        rule::freebsd_2010::plan,
+        Status::Historic("B23 B24 B26 B27 B28 B44 B45 B46"),
+    ),
+    (
+        "freebsd-2010-repaired",
+        "freebsd-2010 without any known defect",
+        rule::repairs::repaired,
+        rule::repaired::plan,
+        Status::Reference,
+    ),
+    (
+        "tinguely-bypass-literal",
+        "Tinguely's test of seeds/001, as written; exec counts PVF_EXEC only",
+        skeleton::freebsd_2010,
+        rule::tinguely::bypass_literal,
+        Status::Proposal,
+    ),
+    (
+        "tinguely-bypass-intent",
+        "Tinguely's test of seeds/001, as written; exec counts kernel mappings too",
+        skeleton::freebsd_2010,
+        rule::tinguely::bypass_intent,
+        Status::Proposal,
+    ),
+    (
+        "tinguely-test1-literal",
+        "Tinguely's test of seeds/001, with test1; exec counts PVF_EXEC only",
+        skeleton::freebsd_2010,
+        rule::tinguely::test1_literal,
+        Status::Proposal,
+    ),
+    (
+        "tinguely-test1-intent",
+        "Tinguely's test of seeds/001, with test1; exec counts kernel mappings too",
+        skeleton::freebsd_2010,
+        rule::tinguely::test1_intent,
+        Status::Proposal,
+    ),
+    (
+        "write-drop-io-done-explicit",
+        "Lepore's repair: buffers lose write permission when a transfer ends, writers ask for it",
+        skeleton::freebsd_2010,
+        rule::write_drop::io_done_explicit,
+        Status::Proposal,
+    ),
+    (
+        "write-drop-io-done-fault",
+        "Lepore's repair: buffers lose write permission when a transfer ends, a store faults it back",
+        rule::write_drop::fault_skeleton,
+        rule::write_drop::io_done_fault,
+        Status::Proposal,
+    ),
+    (
+        "write-drop-bqrelse-fault",
+        "Lepore's repair: buffers lose write permission at bqrelse, a store faults it back",
+        rule::write_drop::fault_skeleton,
+        rule::write_drop::bqrelse_fault,
+        Status::Proposal,
+    ),
+    (
+        "write-drop-after-uiomove-explicit",
+        "Lepore's repair: buffers lose write permission after uiomove, writers ask for it",
+        skeleton::freebsd_2010,
+        rule::write_drop::after_uiomove_explicit,
+        Status::Proposal,
+    ),
+    (
+        "write-drop-after-uiomove-fault",
+        "Lepore's repair: buffers lose write permission after uiomove, a store faults it back",
+        rule::write_drop::fault_skeleton,
+        rule::write_drop::after_uiomove_fault,
+        Status::Proposal,
+    ),
+    (
+        "repaired-write-drop",
+        "Lepore's repair at bqrelse, explicit, on freebsd-2010-repaired",
+        rule::repairs::repaired,
+        rule::write_drop::repaired_bqrelse_explicit,
+        Status::Reference,
+    ),
+    (
+        "unmap-at-bqrelse",
+        "buffers are mapped only while somebody holds them",
+        skeleton::freebsd_2010,
+        rule::windows::unmap_at_bqrelse,
+        Status::Proposal,
+    ),
+    (
+        "ubc-readonly-window",
+        "NetBSD's UBC: readers' windows are read-only, text is unmapped at release",
+        skeleton::freebsd_2010,
+        rule::windows::ubc,
+        Status::Proposal,
+    ),
+    (
+        "unmapped-buffers-nosync",
+        "FreeBSD 2013: buffers without mapping, DMA without maintenance",
+        rule::windows::unmapped_skeleton,
+        rule::windows::unmapped_nosync,
+        Status::Historic("B7"),
+    ),
+    (
+        "unmapped-buffers-sync",
+        "FreeBSD 2015: buffers without mapping, DMA through a short-lived one",
+        rule::windows::unmapped_skeleton,
+        rule::windows::unmap_at_bqrelse,
         Status::Proposal,
     ),
 ];
@@ -85,6 +288,7 @@ pub fn by_name(name: &str) -> Option<Policy> {
         skeleton: skeleton(),
         rule,
         status,
+        edits: Vec::new(),
     })
 }
 

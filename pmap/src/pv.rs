@@ -13,7 +13,7 @@ use crate::state::{NONE, Pmap, PvEntry};
 use crate::types::{PvFlags, SpaceId};
 
 impl Pmap {
-    fn push(&mut self, entry: PvEntry) {
+    pub(crate) fn push(&mut self, entry: PvEntry) {
         let head = self.page(entry.frame).head;
         let entry = PvEntry {
             next: head,
@@ -65,15 +65,16 @@ impl Pmap {
     }
 }
 
-/// Puts a mapping on the page's list; an untracked one moves there first (`pmap_enter_pv`).
-pub(crate) fn enter(pmap: &mut Pmap, entry: PvEntry) {
+/// Puts a mapping on the page's list; an untracked one moves there first, with the flags that unmanaged
+/// mappings get (`pmap_enter_pv`).
+pub(crate) fn enter(pmap: &mut Pmap, entry: PvEntry, unmanaged: PvFlags) {
     let page = *pmap.page(entry.frame);
     if page.kva.0 != 0 {
         let kva = PvEntry {
             space: SpaceId::KERNEL,
             va: page.kva,
             frame: entry.frame,
-            flags: kva_flags(page.kva_pte),
+            flags: kva_flags(unmanaged, page.kva_pte),
             pte: page.kva_pte,
             next: NONE,
         };
@@ -112,7 +113,11 @@ pub(crate) fn enter_kernel(pmap: &mut Pmap, va: VirtAddr, frame: Frame, flags: P
         page.kva = va;
         page.kva_pte = pte;
     } else {
-        enter(pmap, new_entry(SpaceId::KERNEL, va, frame, flags, pte));
+        enter(
+            pmap,
+            new_entry(SpaceId::KERNEL, va, frame, flags, pte),
+            flags,
+        );
     }
 }
 
@@ -126,6 +131,7 @@ pub(crate) fn remove<C: PmapCtx + ?Sized>(
 ) -> Option<Mapping> {
     let live = c.policy().skeleton.current_is_live;
     c.step(cpu, Step::Software("pv unlink"));
+    let unmanaged = c.policy().skeleton.kenter_flags;
     let Some(n) = c.pmap().find_pv(frame, space, va) else {
         let page = c.pmap_mut().page_mut(frame);
         if !(space.is_kernel() && page.kva == va) {
@@ -134,7 +140,8 @@ pub(crate) fn remove<C: PmapCtx + ?Sized>(
         let pte = page.kva_pte;
         page.kva = VirtAddr(0);
         page.kva_pte = Pte::ZERO;
-        let gone = mapping(c.pmap(), cpu, (space, va), kva_flags(pte), pte, live);
+        let flags = kva_flags(unmanaged, pte);
+        let gone = mapping(c.pmap(), cpu, (space, va), flags, pte, live);
         ask(
             c,
             cpu,
@@ -146,16 +153,7 @@ pub(crate) fn remove<C: PmapCtx + ?Sized>(
         );
         return Some(gone);
     };
-    let pmap = c.pmap_mut();
-    let entry = pmap.unlink(frame, n);
-    let empty = pmap.page(frame).head == NONE;
-    let page = pmap.page_mut(frame);
-    if page.attrs.contains(PvFlags::MOD) {
-        page.dirty = true;
-    }
-    if empty {
-        page.attrs -= PvFlags::REF;
-    }
+    let entry = unlink(c, frame, n);
     let gone = mapping(c.pmap(), cpu, (space, va), entry.flags, entry.pte, live);
     ask(
         c,
@@ -171,6 +169,35 @@ pub(crate) fn remove<C: PmapCtx + ?Sized>(
     }
     collapse(c.pmap_mut(), frame);
     Some(gone)
+}
+
+/// Takes a mapping off its page's list; the rule is not asked.
+pub(crate) fn remove_quietly<C: PmapCtx + ?Sized>(
+    c: &mut C,
+    cpu: CpuId,
+    (space, va, frame): (SpaceId, VirtAddr, Frame),
+) {
+    c.step(cpu, Step::Software("pv unlink"));
+    if let Some(n) = c.pmap().find_pv(frame, space, va) {
+        unlink(c, frame, n);
+        c.pmap_mut().settle_writers(frame);
+    }
+}
+
+fn unlink<C: PmapCtx + ?Sized>(c: &mut C, frame: Frame, n: u32) -> PvEntry {
+    let counting = c.policy().skeleton.counting;
+    let pmap = c.pmap_mut();
+    let entry = pmap.unlink(frame, n);
+    let empty = pmap.page(frame).head == NONE;
+    let page = pmap.page_mut(frame);
+    page.counts.left(counting, entry.space, entry.flags);
+    if page.attrs.contains(PvFlags::MOD) {
+        page.dirty = true;
+    }
+    if empty {
+        page.attrs -= PvFlags::REF;
+    }
+    entry
 }
 
 /// A single unmanaged mapping goes back into `pv_kva`; its entry is not touched.
@@ -194,24 +221,14 @@ fn collapse(pmap: &mut Pmap, frame: Frame) {
 pub(crate) fn modify<C: PmapCtx + ?Sized>(
     c: &mut C,
     cpu: CpuId,
-    (space, va, frame): (SpaceId, VirtAddr, Frame),
+    at: (SpaceId, VirtAddr, Frame),
     clear: PvFlags,
     set: PvFlags,
 ) -> Option<PvFlags> {
+    let (space, va, frame) = at;
     let live = c.policy().skeleton.current_is_live;
-    c.step(cpu, Step::Software("pv flags"));
-    let pmap = c.pmap_mut();
-    let n = pmap.find_pv(frame, space, va)?;
-    let entry = &mut pmap.pvs[n as usize];
-    let old = entry.flags;
-    entry.flags = (old - clear) | set;
-    let entry = *entry;
-    let page = pmap.page_mut(frame);
-    if clear.intersects(PvFlags::REF | PvFlags::MOD) {
-        page.attrs |= set & (PvFlags::REF | PvFlags::MOD);
-    }
+    let (old, entry) = modify_quietly(c, cpu, at, clear, set)?;
     if (old ^ entry.flags).contains(PvFlags::WRITE) {
-        page.writeable |= entry.flags.contains(PvFlags::WRITE);
         let subject = Some(mapping(
             c.pmap(),
             cpu,
@@ -232,4 +249,29 @@ pub(crate) fn modify<C: PmapCtx + ?Sized>(
         c.pmap_mut().settle_writers(frame);
     }
     Some(old)
+}
+
+/// Changes a mapping's flags; the rule is not asked. Returns the old ones and the entry.
+pub(crate) fn modify_quietly<C: PmapCtx + ?Sized>(
+    c: &mut C,
+    cpu: CpuId,
+    (space, va, frame): (SpaceId, VirtAddr, Frame),
+    clear: PvFlags,
+    set: PvFlags,
+) -> Option<(PvFlags, PvEntry)> {
+    let counting = c.policy().skeleton.counting;
+    c.step(cpu, Step::Software("pv flags"));
+    let pmap = c.pmap_mut();
+    let n = pmap.find_pv(frame, space, va)?;
+    let entry = &mut pmap.pvs[n as usize];
+    let old = entry.flags;
+    entry.flags = (old - clear) | set;
+    let entry = *entry;
+    let page = pmap.page_mut(frame);
+    page.counts.changed(counting, space, (old, entry.flags));
+    if clear.intersects(PvFlags::REF | PvFlags::MOD) {
+        page.attrs |= set & (PvFlags::REF | PvFlags::MOD);
+    }
+    page.writeable |= entry.flags.contains(PvFlags::WRITE) && !old.contains(PvFlags::WRITE);
+    Some((old, entry))
 }

@@ -3,6 +3,7 @@
 use machine::memory::mix;
 use machine::{Frame, Machine, PhysAddr, Pte, VirtAddr};
 
+use crate::count::Counts;
 use crate::layout::Layout;
 use crate::types::{PvFlags, SpaceId};
 
@@ -42,6 +43,10 @@ pub struct MdPage {
     pub dirty: bool,
     /// A policy's own bits.
     pub bits: u8,
+    /// Its mappings counted, where the skeleton keeps counts.
+    pub counts: Counts,
+    /// Every mapping is to be uncached (`pv_memattr`).
+    pub uncacheable: bool,
 }
 
 const NEW_PAGE: MdPage = MdPage {
@@ -52,6 +57,13 @@ const NEW_PAGE: MdPage = MdPage {
     writeable: false,
     dirty: false,
     bits: 0,
+    counts: Counts {
+        kernel_read: 0,
+        kernel_write: 0,
+        user_read: 0,
+        user_write: 0,
+    },
+    uncacheable: false,
 };
 
 /// A second-level table of a user space.
@@ -204,6 +216,31 @@ impl Pmap {
         space.is_kernel() || self.cpus[usize::from(cpu.0)].live == Some(space)
     }
 
+    /// Forgets every page and mapping, for [`Pmap::restore`]; spaces and tables stay.
+    pub fn forget_pages(&mut self) {
+        self.pages.fill(NEW_PAGE);
+        self.pvs.clear();
+        self.pv_free = NONE;
+    }
+
+    /// Puts a mapping at the head of its page's list without asking anybody: rebuilds a state that was
+    /// read through [`Pmap::mappings`], oldest first.
+    pub fn restore(&mut self, space: SpaceId, va: VirtAddr, flags: PvFlags, pte: Pte) {
+        self.push(crate::pv::new_entry(space, va, pte.frame(), flags, pte));
+    }
+
+    /// A space's own bits; 0 if it does not exist.
+    pub fn space_bits(&self, space: SpaceId) -> u8 {
+        self.spaces.get(usize::from(space.0)).map_or(0, |s| s.bits)
+    }
+
+    /// A space's own bits, to restore; nothing if the space does not exist.
+    pub fn restore_space_bits(&mut self, space: SpaceId, bits: u8) {
+        if let Some(record) = self.spaces.get_mut(usize::from(space.0)) {
+            record.bits = bits;
+        }
+    }
+
     /// A hash of everything but free records.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = 11;
@@ -214,7 +251,9 @@ impl Pmap {
             let flags = u64::from(page.attrs.bits())
                 | u64::from(page.writeable) << 16
                 | u64::from(page.dirty) << 17
+                | u64::from(page.uncacheable) << 18
                 | u64::from(page.bits) << 24;
+            hash = mix(hash, page.counts.bits());
             hash = mix(hash, (n as u64) << 32 | u64::from(page.kva.0));
             hash = mix(hash, flags << 32 | u64::from(page.kva_pte.0));
             for pv in self.mappings(Frame(n as u32)) {

@@ -19,6 +19,7 @@ const MB: u32 = 1 << 20;
 /// Writes the kernel's tables at boot.
 pub(crate) fn bootstrap(pmap: &mut Pmap, machine: &mut Machine) {
     let layout = pmap.layout;
+    let routine = routine::Routine::of(machine);
     let l1 = take(pmap, L1_BYTES).expect("the table area holds the first tables");
     pmap.l1s.push((l1, 0));
     let mut set = |l1: PhysAddr, va: u32, word: u32| {
@@ -33,8 +34,13 @@ pub(crate) fn bootstrap(pmap: &mut Pmap, machine: &mut Machine) {
     }
     for n in 0..layout.tables.2 / MB {
         let base = PhysAddr(layout.tables.1.0 + n * MB);
-        let through = L1Descriptor::section(base, 0, Ap::Kernel, true, false);
+        let back = routine.tables_write_back();
+        let through = L1Descriptor::section(base, 0, Ap::Kernel, true, back);
         set(l1, layout.tables.0.0 + n * MB, through.0);
+    }
+    if routine.displaces() {
+        let read_only = L1Descriptor::section(PhysAddr(0), 0, Ap::KernelRead, true, true);
+        set(l1, routine::CLEAN_REGION.0, read_only.0);
     }
     let first = layout.scratch[0].0;
     let dynamic = (first..layout.kernel_end.0).step_by(MB as usize);

@@ -155,6 +155,28 @@ pub trait PmapVerbs: PmapCtx {
     fn kernel_will(&mut self, cpu: CpuId, what: KernelUse, va: VirtAddr, len: u32);
     /// Tells the policy that it has done so.
     fn kernel_did(&mut self, cpu: CpuId, what: KernelUse, va: VirtAddr, len: u32);
+    /// Whether mappings of a page made from now on may be cached (`pmap_page_set_memattr`); those that
+    /// exist are not looked at. Kernels before 2013 know no such thing, and nothing happens.
+    fn pmap_page_set_memattr(&mut self, cpu: CpuId, frame: Frame, cacheable: bool);
+}
+
+/// The pages of a kernel range: where each part begins, its bytes, and what is mapped there.
+fn used<C: PmapCtx + ?Sized>(c: &C, va: VirtAddr, len: u32) -> Vec<(VirtAddr, u32, About)> {
+    let page = c.pmap().layout.page;
+    let (mut at, mut left) = (va, len);
+    let mut out = Vec::new();
+    while left > 0 {
+        let part = left.min(page - at.0 % page);
+        let frame = c.pmap_extract(SpaceId::KERNEL, at);
+        let about = About {
+            frame,
+            subject: None,
+        };
+        out.push((at, part, about));
+        at = at.add(part);
+        left -= part;
+    }
+    out
 }
 
 impl<C: PmapCtx + ?Sized> PmapVerbs for C {
@@ -333,10 +355,21 @@ impl<C: PmapCtx + ?Sized> PmapVerbs for C {
     }
 
     fn kernel_will(&mut self, cpu: CpuId, what: KernelUse, va: VirtAddr, len: u32) {
-        ask(self, cpu, Hook::Will(what, va, len), About::default());
+        for (va, len, about) in used(self, va, len) {
+            ask(self, cpu, Hook::Will(what, va, len), about);
+        }
     }
 
     fn kernel_did(&mut self, cpu: CpuId, what: KernelUse, va: VirtAddr, len: u32) {
-        ask(self, cpu, Hook::Did(what, va, len), About::default());
+        for (va, len, about) in used(self, va, len) {
+            ask(self, cpu, Hook::Did(what, va, len), about);
+        }
+    }
+
+    fn pmap_page_set_memattr(&mut self, cpu: CpuId, frame: Frame, cacheable: bool) {
+        self.charge(cpu, "pmap_page_set_memattr");
+        if self.policy().skeleton.memattr {
+            self.pmap_mut().page_mut(frame).uncacheable = !cacheable;
+        }
     }
 }

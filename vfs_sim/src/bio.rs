@@ -225,6 +225,7 @@ pub(crate) fn bread<C: VfsCtx + ?Sized>(
 /// Starts reading a locked buffer; a hole is zeroed instead.
 pub(crate) fn start_read<C: VfsCtx + ?Sized>(c: &mut C, cpu: CpuId, buf: BufId) -> KResult<()> {
     if c.vfs().bufs.get(buf).disk_block.is_none() {
+        event(c, cpu, buf, BufferEvent::Acquired { write: true });
         vmio::clrbuf(c, cpu, buf)?;
         if c.vfs().bufs.get(buf).flags.contains(BufFlags::ASYNC) {
             bqrelse(c, cpu, buf);

@@ -7,7 +7,7 @@
 //! end of the transfer unmaps in the interrupt, where FreeBSD's sleeper does it after it woke.
 
 use machine::{CpuId, Frame, VirtAddr};
-use pmap::{KernelUse, PmapVerbs};
+use pmap::{BufferEvent, KernelUse, PmapVerbs};
 use vm::{
     Channel, Errno, KResult, ObjectId, Stop, Uio, UioDirection, UioSegment, VALID_ALL, VmVerbs,
     VnodeId, operation,
@@ -179,6 +179,9 @@ pub(crate) fn zero_tail<C: VfsCtx + ?Sized>(
     let Some(len) = mapped.checked_sub(bytes).filter(|l| *l > 0) else {
         return Ok(());
     };
+    // The transfer is done, but this writer is still to come.
+    let write = BufferEvent::Acquired { write: true };
+    c.buffer_event(cpu, write, record.kva, record.frames());
     zero_at(c, cpu, record.kva.add(bytes), len)
 }
 

@@ -152,12 +152,7 @@ impl Vfs {
     /// `EEXIST`, `ENOSPC`, `EFBIG`, `ENAMETOOLONG`, `ENOTDIR`.
     pub fn fs_add_file(&mut self, path: &str, bytes: &[u8]) -> KResult<VnodeId> {
         self.fs.check_size(bytes.len() as u64)?;
-        let slashes = path.match_indices('/').map(|(n, _)| n);
-        for end in slashes.filter(|n| *n > 0) {
-            if self.fs.lookup(&path[..end]).is_err() {
-                self.fs.create(&path[..end], true)?;
-            }
-        }
+        self.add_parents(path)?;
         let vnode = self.fs.create(path, false)?;
         let size = self.config.block_bytes as usize;
         for (block, part) in (0..).zip(bytes.chunks(size)) {
@@ -174,6 +169,28 @@ impl Vfs {
         }
         self.fs.inode_mut(vnode).size = bytes.len() as u32;
         Ok(vnode)
+    }
+
+    /// Creates a directory on the disk at boot, parents included; one that is there stays.
+    ///
+    /// # Errors
+    /// `ENOSPC`, `ENAMETOOLONG`, `ENOTDIR`.
+    pub fn fs_add_directory(&mut self, path: &str) -> KResult<()> {
+        self.add_parents(path)?;
+        if self.fs.lookup(path).is_err() {
+            self.fs.create(path, true)?;
+        }
+        Ok(())
+    }
+
+    fn add_parents(&mut self, path: &str) -> KResult<()> {
+        let slashes = path.match_indices('/').map(|(n, _)| n);
+        for end in slashes.filter(|n| *n > 0) {
+            if self.fs.lookup(&path[..end]).is_err() {
+                self.fs.create(&path[..end], true)?;
+            }
+        }
+        Ok(())
     }
 
     /// Finds a path (absolute; `.` and `..` are resolved by name).

@@ -42,6 +42,15 @@ enum Found {
     Nowhere,
 }
 
+/// Who needs the page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum For {
+    /// The program, or the kernel on its behalf.
+    Access,
+    /// A debugger, who stores through a mapping of his own.
+    Hold,
+}
+
 /// The rights that an access needs.
 fn needed(access: Access) -> Prot {
     match access {
@@ -51,18 +60,31 @@ fn needed(access: Access) -> Prot {
     }
 }
 
-/// Resolves a fault; returns the frame now mapped.
+/// Whether an entry admits an access. A held store may override write protection
+/// (VM_PROT_OVERRIDE_WRITE) where the program might have had it and the store goes to a private copy.
+fn admits(entry: &Entry, access: Access, holder: For) -> bool {
+    let overrides = holder == For::Hold && access == Access::Store && !entry.shared;
+    let prot = if overrides {
+        entry.max_prot
+    } else {
+        entry.prot
+    };
+    prot.contains(needed(access))
+}
+
+/// Resolves a fault; returns the frame now mapped, with the entry's rights and no more.
 pub(crate) fn fault<C: VmCtx + ?Sized>(
     c: &mut C,
     cpu: CpuId,
     space: VmspaceId,
     va: VirtAddr,
     access: Access,
+    holder: For,
 ) -> KResult<Frame> {
     operation(c, cpu, "vm_fault", |c| {
         let va = c.vm().trunc(va);
         for _ in 0..TURNS_MAX {
-            if let Turn::Done(frame) = turn(c, cpu, space, va, access)? {
+            if let Turn::Done(frame) = turn(c, cpu, space, va, access, holder)? {
                 if access != Access::Store {
                     prefault(c, cpu, space, va);
                 }
@@ -81,10 +103,11 @@ fn turn<C: VmCtx + ?Sized>(
     space: VmspaceId,
     va: VirtAddr,
     access: Access,
+    holder: For,
 ) -> KResult<Turn> {
     let n = entry_for(c, space, va)?;
     let entry = c.vm().space(space).entries[n];
-    if !entry.prot.contains(needed(access)) {
+    if !admits(&entry, access, holder) {
         return Err(Errno::EACCES.into());
     }
     let write = access == Access::Store;
@@ -346,7 +369,9 @@ pub(crate) fn trap<C: VmCtx + ?Sized>(
         return Ok(());
     }
     match space {
-        Some(space) if !kernel => fault(c, cpu, space, abort.va, abort.access).map(|_| ()),
+        Some(space) if !kernel => {
+            fault(c, cpu, space, abort.va, abort.access, For::Access).map(|_| ())
+        }
         _ if user => Err(Errno::EFAULT.into()),
         _ => {
             let va = abort.va;

@@ -13,6 +13,7 @@ use pmap::Prot;
 
 use crate::copy::{self, Side};
 use crate::ctx::VmCtx;
+use crate::fault::For;
 use crate::page::Queue;
 use crate::types::{Backing, Channel, KResult, MapFlags, MmapArgs, ObjectId, VmspaceId, VnodeId};
 use crate::uio::Uio;
@@ -273,7 +274,7 @@ pub trait VmVerbs: VmCtx {
         va: VirtAddr,
         access: Access,
     ) -> KResult<()> {
-        fault::fault(self, cpu, space, va, access).map(|_| ())
+        fault::fault(self, cpu, space, va, access, For::Access).map(|_| ())
     }
 
     /// An abort, whoever took it: first what the pmap itself caused (pmap_fault_fixup, with the
@@ -289,7 +290,8 @@ pub trait VmVerbs: VmCtx {
     }
 
     /// Faults a page in if need be and wires it, for a debugger's access to another process
-    /// (vm_fault_hold). [`VmVerbs::vm_page_unwire`] ends it.
+    /// (vm_fault_hold). A store may override write protection of a private entry: the page is copied
+    /// and stays mapped as the entry says. [`VmVerbs::vm_page_unwire`] ends it.
     ///
     /// # Errors
     /// As [`VmVerbs::vm_fault`].
@@ -300,7 +302,7 @@ pub trait VmVerbs: VmCtx {
         va: VirtAddr,
         access: Access,
     ) -> KResult<Frame> {
-        let frame = fault::fault(self, cpu, space, va, access)?;
+        let frame = fault::fault(self, cpu, space, va, access, For::Hold)?;
         self.vm_page_wire(frame);
         Ok(frame)
     }

@@ -205,6 +205,30 @@ fn bad_ranges_are_errors() {
 }
 
 #[test]
+fn a_held_store_overrides_write_protection_of_private_memory_only() {
+    let (mut w, space) = World::new(FLUSH);
+    let file = w.file();
+    let at = |w: &mut World, flags| w.map(space, file_backing(file), PAGE, flags);
+    let private = at(&mut w, MapFlags::PRIVATE);
+    let shared = at(&mut w, MapFlags::SHARED);
+    for va in [private, shared] {
+        w.vm_mprotect(CPU, space, VirtAddr(va), PAGE, Prot::READ)
+            .unwrap();
+        assert!(w.poke(va, 1).is_err(), "the program itself may not");
+    }
+    let frame = w
+        .vm_fault_hold(CPU, space, VirtAddr(private), Access::Store)
+        .unwrap();
+    assert_ne!(w.vm.lookup(file, 0), Some(frame), "a copy of its own");
+    assert_eq!(w.frame_at(space, private), Some(frame));
+    w.vm_page_unwire(frame);
+    assert!(w.poke(private, 1).is_err(), "it stays read-only");
+    let held = w.vm_fault_hold(CPU, space, VirtAddr(shared), Access::Store);
+    assert_eq!(held, Err(Errno::EACCES.into()));
+    w.check();
+}
+
+#[test]
 fn a_stack_grows_to_its_limit() {
     let (mut w, space) = World::new(FLUSH);
     let top = VirtAddr(0xbfff_f000);

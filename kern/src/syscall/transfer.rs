@@ -11,6 +11,7 @@ use crate::ctx::KernCtx;
 use crate::descriptor;
 use crate::elf::Abi;
 use crate::file::{FileId, FileKind, OpenFile};
+use crate::kern::STDIN;
 use crate::limits::IOVEC_MAX;
 use crate::pipe;
 use crate::run::RunEnd;
@@ -205,6 +206,9 @@ fn vnode<C: KernCtx + ?Sized>(
 fn stdin<C: KernCtx + ?Sized>(ctx: &mut C, call: &Call, uio: &mut Uio) -> KResult<()> {
     let kern = ctx.kern();
     let left = &kern.stdin[kern.stdin_read as usize..];
+    if left.is_empty() && kern.stdin_open {
+        return Err(Stop::Wait(STDIN));
+    }
     let bytes = left[..left.len().min(uio.resid as usize)].to_vec();
     ctx.copyout_bytes(call.cpu, &bytes, uio.va)?;
     uio.advance(bytes.len() as u32);

@@ -71,7 +71,6 @@ fn signals_come_and_return() {
 }
 
 #[test]
-#[ignore = "vm_fault_hold cannot yet override a read-only entry (VM_PROT_OVERRIDE_WRITE)"]
 fn a_tracer_writes_text() {
     assert_eq!(ok("tracer", &[]), "tracer ok\n");
 }

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! The first word of a line is who acts: a user space `A` to `J`, the kernel `K`, a process `p1`, `p2`, ...
-//! or the hardware `hw`. A line `expect POLICY KIND` names a verdict that must be found, or `clean`.
+//! or the hardware `hw`. A line `expect POLICY KIND` names a verdict that must be found, or `clean`; with
+//! `uncached=N` also how many mappings of the last page are uncached at the end.
 
 mod explain;
 mod parse;
@@ -45,6 +46,8 @@ pub struct Line {
 pub enum Action {
     /// An operation on bare pages.
     Bare(Op),
+    /// The hardware's, before micro-step number n (from 0) of the operation on the next line.
+    During(u32, Op),
     /// An operation of a process, with files.
     Process(ProcessOp),
 }
@@ -78,8 +81,20 @@ pub struct Expectation {
     pub policy: String,
     /// The verdict that must be found; `None` is clean.
     pub kind: Option<Kind>,
+    /// How many mappings of the page that the last operation was about must be uncached at the end.
+    pub uncached: Option<u32>,
     /// Why, in the author's words.
     pub because: String,
+}
+
+impl Expectation {
+    /// Whether a row is as expected.
+    pub fn met(&self, row: &Row) -> bool {
+        let found = self
+            .kind
+            .map_or(row.verdicts.clean(), |k| row.verdicts.of(k) > 0);
+        found && self.uncached.is_none_or(|n| n == row.uncached())
+    }
 }
 
 /// A case.

@@ -257,11 +257,16 @@ impl Source<'_> {
             .and_then(KdlValue::as_string)
             .unwrap_or("")
             .to_owned();
+        let uncached = match node.get("uncached") {
+            None => None,
+            Some(_) => Some(self.property(node, "uncached", None, 64)?),
+        };
         let number = self.node_error(node, "").line;
         Ok(Expectation {
             number,
             policy,
             kind,
+            uncached,
             because,
         })
     }
@@ -289,7 +294,14 @@ impl Source<'_> {
                 }
             },
         };
-        Ok(Action::Bare(op))
+        if node.get("during").is_none() {
+            return Ok(Action::Bare(op));
+        }
+        if who != "hw" {
+            return Err(self.node_error(node, "only hw acts during another operation"));
+        }
+        let step = self.property(node, "during", None, 1 << 20)?;
+        Ok(Action::During(step, op))
     }
 
     /// What kernel threads and the buffer cache do by themselves.
@@ -344,6 +356,7 @@ impl Source<'_> {
         let va = || self.number(node, 1, "an address").map(Va);
         Ok(match verb {
             "switch" => Op::SwitchKernel,
+            "enter" | "remove" | "protect" => return self.user(node, Space(0), verb),
             "kenter" => Op::Kenter(va()?, self.page(node)?),
             "kremove" => Op::Kremove(va()?),
             "qenter" => Op::Qenter(va()?, self.page(node)?, self.count(node, "count")?),
@@ -374,7 +387,7 @@ impl Source<'_> {
                 self.page(node)?,
                 self.count(node, "count")?,
             ),
-            _ => return Err(self.unknown(node, verb, "switch, kenter, kremove, qenter, qremove, load, store, zero, copy, remove-all, remove-write, clear-modify, clear-reference, recycle, dma-read, dma-write, will, did, buffer, syncer, bufdaemon, pagedaemon, g_up, recycle-buffers")),
+            _ => return Err(self.unknown(node, verb, "switch, enter, remove, protect, kenter, kremove, qenter, qremove, load, store, zero, copy, remove-all, remove-write, clear-modify, clear-reference, recycle, dma-read, dma-write, will, did, buffer, syncer, bufdaemon, pagedaemon, g_up, recycle-buffers")),
         })
     }
 
@@ -395,10 +408,14 @@ impl Source<'_> {
             "released" => Ok(Event::Released),
             "io-done-read" => Ok(Event::IoDoneRead),
             "copied-write" => Ok(Event::CopiedWrite),
+            "copied-read" => Ok(Event::CopiedRead),
+            "io-start-read" => Ok(Event::IoStartRead),
+            "io-start-write" => Ok(Event::IoStartWrite),
+            "io-done-write" => Ok(Event::IoDoneWrite),
             other => Err(self.unknown(
                 node,
                 other,
-                "acquired-read, acquired-write, released, io-done-read, copied-write",
+                "acquired-read, acquired-write, released, io-start-read, io-done-read, io-start-write, io-done-write, copied-read, copied-write",
             )),
         }
     }
@@ -408,6 +425,8 @@ impl Source<'_> {
         Ok(match verb {
             "evict-all" => Op::EvictAll,
             "evict-instructions" => Op::EvictInstructions,
+            "evict" => Op::Evict(va()?),
+            "evict-instruction" => Op::EvictInstruction(va()?),
             "prefetch" => Op::Prefetch(va()?),
             "prefetch-instruction" => Op::PrefetchInstruction(va()?),
             "tlb-drop" => Op::TlbDrop(va()?),
@@ -415,7 +434,7 @@ impl Source<'_> {
             _ => return Err(self.unknown(
                 node,
                 verb,
-                "evict-all, evict-instructions, prefetch, prefetch-instruction, tlb-drop, drain",
+                "evict-all, evict-instructions, evict, evict-instruction, prefetch, prefetch-instruction, tlb-drop, drain",
             )),
         })
     }

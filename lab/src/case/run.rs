@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::{Action, Case, Content};
 use crate::guests;
+use crate::inject::Injection;
 use crate::journal::{Detail, Entry};
 use crate::op::{CPU0, Op, Outcome, evict_all};
 use crate::oracle::{Oracle, Verdict, Verdicts};
@@ -81,6 +82,15 @@ pub struct Row {
     pub cycles: BTreeMap<&'static str, u64>,
 }
 
+impl Row {
+    /// How many mappings of the last page are uncached at the end.
+    pub fn uncached(&self) -> u32 {
+        let mappings = self.steps.last().map_or(&[][..], |s| &s.mappings);
+        let uncached = |m: &&Value| m["pte"]["cached"] == json!(false);
+        mappings.iter().filter(uncached).count() as u32
+    }
+}
+
 /// Runs a case under one policy.
 pub fn run_one(case: &Case, profile: Arc<Profile>, policy: Policy) -> Row {
     let mut state = if case.has_processes() {
@@ -112,6 +122,7 @@ pub fn run_one(case: &Case, profile: Arc<Profile>, policy: Policy) -> Row {
     for line in &case.lines {
         match &line.action {
             Action::Bare(op) => runner.step(&line.text, op),
+            Action::During(n, op) => runner.arm(&line.text, *n, *op),
             Action::Process(op) => runner.process(&line.text, op),
         }
     }
@@ -157,7 +168,7 @@ impl Runner<'_> {
         }
         let spaces = self.case.lines.iter().filter_map(|l| match &l.action {
             Action::Bare(op) => op.space(),
-            Action::Process(_) => None,
+            Action::During(..) | Action::Process(_) => None,
         });
         let highest = spaces.map(|s| s.0).max().unwrap_or(1).max(1);
         for _ in 0..highest {
@@ -170,6 +181,23 @@ impl Runner<'_> {
     fn step(&mut self, text: &str, op: &Op) {
         self.page = op.page(self.world).or(self.page);
         self.record(text, |world| op.run(world));
+        let injection = self.world.injection.take();
+        if injection.is_some_and(|i| !i.ran)
+            && let Some(step) = self.steps.last_mut()
+        {
+            step.op.push_str("  (it ended before the hardware's step)");
+        }
+    }
+
+    /// The hardware does something in the middle of the next operation.
+    fn arm(&mut self, text: &str, n: u32, op: Op) {
+        self.record(text, |world| {
+            let run = move |world: &mut World<Oracle>| {
+                op.run(world);
+            };
+            world.injection = Some(Injection::at(u64::from(n), run));
+            Outcome::Done
+        });
     }
 
     fn process(&mut self, text: &str, op: &ProcessOp) {

@@ -38,6 +38,7 @@ pub fn write(case: &Case) -> String {
     for l in &case.lines {
         match &l.action {
             Action::Bare(op) => line(op_text(op)),
+            Action::During(n, op) => line(format!("{} during={n}", op_text(op))),
             Action::Process(_) => line(l.text.clone()),
         }
     }
@@ -48,14 +49,20 @@ pub fn write(case: &Case) -> String {
         } else {
             format!(" because={:?}", e.because)
         };
-        line(format!("expect {:?} {kind:?}{because}", e.policy));
+        let uncached = e
+            .uncached
+            .map_or(String::new(), |n| format!(" uncached={n}"));
+        line(format!("expect {:?} {kind:?}{uncached}{because}", e.policy));
     }
     out
 }
 
 /// One operation as a line of a case.
 pub fn op_text(op: &Op) -> String {
-    let who = |s: &crate::op::Space| char::from(b'A' + s.0.clamp(1, 10) - 1);
+    let who = |s: &crate::op::Space| match s.0 {
+        0 => 'K',
+        n => char::from(b'A' + n.min(10) - 1),
+    };
     let rights = |r: &Rights| match r {
         Rights::R => "r",
         Rights::Rx => "rx",
@@ -139,11 +146,17 @@ fn kernel_text(op: &Op) -> String {
                 Event::Released => "released",
                 Event::IoDoneRead => "io-done-read",
                 Event::CopiedWrite => "copied-write",
+                Event::CopiedRead => "copied-read",
+                Event::IoStartRead => "io-start-read",
+                Event::IoStartWrite => "io-start-write",
+                Event::IoDoneWrite => "io-done-write",
             };
             format!("K buffer {event:?} {:#x} page={} count={n}", v.0, p.0)
         }
         Op::EvictAll => "hw evict-all".to_owned(),
         Op::EvictInstructions => "hw evict-instructions".to_owned(),
+        Op::Evict(v) => format!("hw evict {:#x}", v.0),
+        Op::EvictInstruction(v) => format!("hw evict-instruction {:#x}", v.0),
         Op::Prefetch(v) => format!("hw prefetch {:#x}", v.0),
         Op::PrefetchInstruction(v) => format!("hw prefetch-instruction {:#x}", v.0),
         Op::TlbDrop(v) => format!("hw tlb-drop {:#x}", v.0),

@@ -1,20 +1,30 @@
 //! `pmaplab exec`: runs an ARM program.
 
 use std::fmt::Write;
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kern::{KernCtx, Limits, RunEnd};
-use machine::Class;
+use kern::{KernCtx, KernVerbs, Limits, RunEnd};
+use machine::{Class, Observer};
 use serde_json::{Map, Value, json};
 
 use super::{Ended, Failure, machine, policy, print};
 use crate::oracle::Verdicts;
-use crate::system::{self, ProgramRun};
+use crate::record::Recorder;
+use crate::system::{self, CPU0, ProgramRun, Start};
+use crate::tree::Tree;
+use crate::world::World;
 
 /// Largest file that is read from the host, bytes.
-const FILE_MAX: u64 = 64 << 20;
+const FILE_MAX: u64 = crate::tree::FILE_BYTES_MAX;
+/// Most bytes of standard input.
+const STDIN_MAX: u64 = 16 << 20;
+/// Most bytes of a saved trace.
+const TRACE_MAX: u64 = 16 << 30;
+/// Where programs of a tree look for others.
+const TREE_PATH: &str = "PATH=/bin:/usr/bin:/sbin:/usr/sbin";
 
 /// Arguments of `exec`.
 #[derive(Args)]
@@ -22,9 +32,12 @@ const FILE_MAX: u64 = 64 << 20;
   pmaplab exec guest/bin/testsimple 1000
   pmaplab exec --policy bare --json guest/bin/big
   pmaplab exec --machine my-board.toml --max-instructions 1000000 guest/bin/loop
+  pmaplab exec --root target/armel /bin/busybox sh -c 'ls -l / | sort'
+  pmaplab exec --save-trace trace.xdin guest/bin/testsimple 1000
 
-The guest sees only simulated files: the program itself as /bin/NAME, the project's guests in /bin, and
-an empty /tmp. Its exit code is data; pmaplab's own is 0, 1 if anything was stale, or 2.")]
+The guest sees only simulated files: with --root those of DIR, else the project's guests and the program
+itself, in /bin; and /tmp. What it writes stays there. Its standard input is pmaplab's, read when it asks
+for it. Its exit code is data; pmaplab's own is 0, 1 if anything was stale, or 2.")]
 pub struct ExecArgs {
     /// Policy in force
     #[arg(long, default_value = "always-flush")]
@@ -32,13 +45,22 @@ pub struct ExecArgs {
     /// Machine, by name or path of a profile
     #[arg(long, default_value = "sheevaplug")]
     machine: String,
+    /// Directory that becomes the simulated file system: copied in, never written to
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// NAME=VALUE for the program's environment (repeatable); HOME and PATH are there anyway
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    environment: Vec<String>,
+    /// Record every access and its cost class, as text that `pmaplab trace` reads
+    #[arg(long, value_name = "FILE")]
+    save_trace: Option<PathBuf>,
     /// End the run after so many instructions
     #[arg(long, default_value_t = 1 << 32)]
     max_instructions: u64,
     /// Print one JSON object on stdout instead of the program's output
     #[arg(long)]
     json: bool,
-    /// The program: an ELF file for ARM
+    /// The program: an ELF file for ARM, of the host or with --root of DIR
     elf: PathBuf,
     /// Its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -56,17 +78,88 @@ pub fn run(args: &ExecArgs) -> super::Result {
             args.machine
         )));
     }
-    let mut state = system::boot(profile, |_| {});
-    let path = place(&mut state, &args.elf)?;
+    let mut tree = match &args.root {
+        Some(dir) => Tree::read(dir).map_err(Failure)?,
+        None => Tree::of_guests(),
+    };
+    let path = place(&mut tree, args)?;
+    let state = system::boot_tree(profile, &tree, |_| {}).map_err(Failure)?;
     let oracle = system::oracle(&state);
-    let mut world = system::world(state, policy, oracle);
+    let Some(file) = &args.save_trace else {
+        let mut world = system::world(state, policy, oracle);
+        let run = play(&mut world, args, &path)?;
+        return report(args, &world, &run, &world.observer.verdicts);
+    };
+    let wrong = |e: std::io::Error| Failure(format!("{}: {e}", file.display()));
+    let out = BufWriter::with_capacity(1 << 20, File::create(file).map_err(wrong)?);
+    let recorder = Recorder::new(oracle, Box::new(out), TRACE_MAX);
+    let mut world = system::world(state, policy, recorder);
+    let run = play(&mut world, args, &path)?;
+    let (accesses, cut) = world.observer.finish().map_err(wrong)?;
+    let more = if cut { ", the rest left out" } else { "" };
+    eprintln!("{}: {accesses} accesses{more}", file.display());
+    report(args, &world, &run, &world.observer.inner.verdicts)
+}
+
+/// Runs the program to its end, with standard input when it asks for it.
+fn play<O: Observer + Clone>(
+    world: &mut World<O>,
+    args: &ExecArgs,
+    path: &str,
+) -> Result<ProgramRun, Failure> {
     let words: Vec<&str> = args.args.iter().map(String::as_str).collect();
-    let limits = Limits::instructions(args.max_instructions);
-    let run = system::run(&mut world, &path, &words, limits)
+    let mut environment = system::ENVIRONMENT.to_vec();
+    if args.root.is_some() {
+        environment = vec!["HOME=/", TREE_PATH];
+    }
+    let name = |pair: &str| pair.split('=').next().map(str::to_owned);
+    environment.retain(|pair| !args.environment.iter().any(|e| name(e) == name(pair)));
+    environment.extend(args.environment.iter().map(String::as_str));
+    let start = Start {
+        path,
+        args: &words,
+        environment: &environment,
+    };
+    world.kern_mut().stdin_open = true;
+    let started = system::start(world, &start)
         .map_err(|e| Failure(format!("{}: {e}", args.elf.display())))?;
-    let verdicts = &world.observer.verdicts;
+    let begun = world.state.machine.cost.instructions;
+    let end = loop {
+        let used = world.state.machine.cost.instructions - begun;
+        let left = Limits::instructions(args.max_instructions.saturating_sub(used));
+        match world.run(CPU0, left) {
+            RunEnd::Input => world.kern_mut().feed(standard_input()?),
+            end => break end,
+        }
+    };
+    Ok(started.finish(world, end))
+}
+
+/// All of standard input: at once, so that a run does not depend on how it arrives.
+fn standard_input() -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = std::io::stdin()
+        .lock()
+        .take(STDIN_MAX + 1)
+        .read_to_end(&mut bytes);
+    read.map_err(|e| Failure(format!("standard input: {e}")))?;
+    match bytes.len() as u64 > STDIN_MAX {
+        true => Err(Failure(format!(
+            "standard input: expected at most {STDIN_MAX} bytes"
+        ))),
+        false => Ok(bytes),
+    }
+}
+
+/// Prints what came of it.
+fn report<O: Observer + Clone>(
+    args: &ExecArgs,
+    world: &World<O>,
+    run: &ProgramRun,
+    verdicts: &Verdicts,
+) -> super::Result {
     if args.json {
-        print(&format!("{}\n", to_json(&run, verdicts)));
+        print(&format!("{}\n", to_json(run, verdicts)));
     } else {
         print_bytes(&run.stdout);
         let _ = std::io::stderr().write_all(&run.stderr);
@@ -75,9 +168,9 @@ pub fn run(args: &ExecArgs) -> super::Result {
             .messages
             .iter()
             .fold(String::new(), |s, m| s + m + "\n");
-        let _ = std::io::stderr().write_all((messages + &summary(&run, verdicts)).as_bytes());
+        let _ = std::io::stderr().write_all((messages + &summary(run, verdicts)).as_bytes());
     }
-    match run.end {
+    match &run.end {
         RunEnd::Exited if verdicts.clean() => Ok(Ended::Clean),
         RunEnd::Exited => Ok(Ended::Verdict),
         _ if !verdicts.clean() => Ok(Ended::Verdict),
@@ -88,8 +181,28 @@ pub fn run(args: &ExecArgs) -> super::Result {
     }
 }
 
-/// Puts a host file into the simulated `/bin`.
-fn place(state: &mut crate::State, file: &Path) -> Result<String, Failure> {
+/// The program's path in the simulated file system, where it is put if it is not there.
+fn place(tree: &mut Tree, args: &ExecArgs) -> Result<String, Failure> {
+    let file = &args.elf;
+    let inside = format!("/{}", file.display()).replace("//", "/");
+    if args.root.is_some() && tree.file(&inside).is_some() {
+        return Ok(inside);
+    }
+    let bytes = host_file(file)?;
+    let name = file
+        .file_name()
+        .and_then(|n| n.to_str())
+        .unwrap_or("program");
+    let path = format!("/bin/{name}");
+    if tree.file(&path) == Some(&bytes) {
+        return Ok(path);
+    }
+    let path = format!("/bin/exec/{name}");
+    tree.add(&path, &bytes).map_err(Failure)?;
+    Ok(path)
+}
+
+fn host_file(file: &Path) -> Result<Vec<u8>, Failure> {
     let shown = file.display();
     let meta = std::fs::metadata(file).map_err(|e| Failure(format!("{shown}: {e}")))?;
     if !meta.is_file() || meta.len() > FILE_MAX {
@@ -97,18 +210,7 @@ fn place(state: &mut crate::State, file: &Path) -> Result<String, Failure> {
             "{shown}: expected a file of at most {FILE_MAX} bytes"
         )));
     }
-    let bytes = std::fs::read(file).map_err(|e| Failure(format!("{shown}: {e}")))?;
-    let name = file
-        .file_name()
-        .and_then(|n| n.to_str())
-        .unwrap_or("program");
-    if crate::guests::by_name(name).is_some_and(|g| g.bytes == bytes) {
-        return Ok(format!("/bin/{name}"));
-    }
-    let path = format!("/bin/exec/{name}");
-    let added = state.vfs.fs_add_file(&path, &bytes);
-    added.map_err(|e| Failure(format!("{shown}: does not fit the simulated disk: {e:?}")))?;
-    Ok(path)
+    std::fs::read(file).map_err(|e| Failure(format!("{shown}: {e}")))
 }
 
 fn print_bytes(bytes: &[u8]) {

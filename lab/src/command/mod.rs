@@ -3,6 +3,7 @@
 //! Exit codes: 0 clean, 1 a verdict, 2 wrong use or unreadable input, with one message on stderr.
 
 mod exec;
+mod explore;
 mod list;
 mod replay;
 mod run;
@@ -44,6 +45,8 @@ enum Command {
     Run(run::RunArgs),
     /// Run an ARM program on the emulated machine
     Exec(exec::ExecArgs),
+    /// Try every sequence of operations on a tiny machine
+    Explore(explore::ExploreArgs),
     /// Run cases under policies and tell what was found
     Replay(replay::ReplayArgs),
     /// Show what there is: policies, machines, scenarios, guests
@@ -81,6 +84,7 @@ pub fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Exec(args) => exec::run(&args),
+        Command::Explore(args) => explore::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::List(args) => list::run(&args),
     };

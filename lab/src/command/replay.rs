@@ -34,12 +34,12 @@ pub fn run(args: &ReplayArgs) -> super::Result {
     for file in &args.files {
         let case = case::read(file)?;
         for name in machines(args, &case) {
-            let profile = machine(&name)?;
+            let profile = machine(&beside(file, &name))?;
             for policy in policies(names(args, &case))? {
                 let expected = case.expected(policy.name).cloned();
                 let row = case::run_one(&case, profile.clone(), policy);
                 print(&show(args, file, &case, &row));
-                let unmet = expected.is_some_and(|e| !met(&row, e.kind));
+                let unmet = expected.is_some_and(|e| !e.met(&row));
                 found |= unmet || !row.verdicts.clean();
             }
         }
@@ -55,17 +55,20 @@ fn machines(args: &ReplayArgs, case: &Case) -> Vec<String> {
     }
 }
 
+/// A profile that a case names by a path is looked for beside the case first.
+fn beside(file: &std::path::Path, name: &str) -> String {
+    let near = file.with_file_name(name);
+    let is_path = name.ends_with(".toml") && near.exists();
+    let near = is_path.then(|| near.display().to_string());
+    near.unwrap_or_else(|| name.to_owned())
+}
+
 fn names<'a>(args: &'a ReplayArgs, case: &'a Case) -> &'a [String] {
     if args.policy.is_empty() {
         &case.policies
     } else {
         &args.policy
     }
-}
-
-/// Whether a row found what was expected of it.
-pub fn met(row: &Row, kind: Option<crate::oracle::Kind>) -> bool {
-    kind.map_or(row.verdicts.clean(), |k| row.verdicts.of(k) > 0)
 }
 
 fn show(args: &ReplayArgs, file: &std::path::Path, case: &Case, row: &Row) -> String {
@@ -85,10 +88,12 @@ fn show(args: &ReplayArgs, file: &std::path::Path, case: &Case, row: &Row) -> St
     let worst = row.verdicts.worst().map_or("clean", |k| k.name());
     let expected = match case.expected(row.policy) {
         None => String::new(),
-        Some(e) if met(row, e.kind) => "  as expected".to_owned(),
+        Some(e) if e.met(row) => "  as expected".to_owned(),
         Some(e) => format!(
-            "  EXPECTED {} ({}:{})",
+            "  EXPECTED {}{} ({}:{})",
             e.kind.map_or("clean", |k| k.name()),
+            e.uncached
+                .map_or(String::new(), |n| format!(" and {n} uncached")),
             file.display(),
             e.number
         ),

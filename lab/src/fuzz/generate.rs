@@ -191,6 +191,7 @@ impl Maker {
         if self.push(Op::Use(false, Use::Read, va, 4)) {
             self.push(Op::KernelLoad(va));
             self.push(Op::Use(true, Use::Read, va, 4));
+            self.tell(Event::CopiedRead, va);
         }
         Ok(())
     }
@@ -230,14 +231,16 @@ impl Maker {
         };
         if u.arbitrary()? {
             self.push(Op::RemoveWrite(page));
+            self.tell(Event::IoStartWrite, va);
             self.push(Op::DmaWrite(va));
+            self.tell(Event::IoDoneWrite, va);
             return Ok(());
         }
         self.push(Op::Recycle(page));
+        self.tell(Event::IoStartRead, va);
         let seed = self.value();
-        if self.push(Op::DmaRead(va, seed)) {
-            self.tell(Event::IoDoneRead, va);
-        }
+        self.push(Op::DmaRead(va, seed));
+        self.tell(Event::IoDoneRead, va);
         Ok(())
     }
 
@@ -276,13 +279,18 @@ impl Maker {
     }
 
     fn hardware(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
-        let op = match u.arbitrary::<u8>()? % 4 {
+        let kind = u.arbitrary::<u8>()? % 6;
+        let user = self.user_va(u)?;
+        let kernel = self.kernel_va(u)?.unwrap_or(user);
+        let va = if u.arbitrary()? { kernel } else { user };
+        self.push(match kind {
             0 => Op::EvictAll,
             1 => Op::EvictInstructions,
             2 => Op::Drain,
-            _ => Op::TlbDrop(self.user_va(u)?),
-        };
-        self.push(op);
+            3 => Op::Evict(va),
+            4 => Op::EvictInstruction(user),
+            _ => Op::TlbDrop(va),
+        });
         Ok(())
     }
 

@@ -109,6 +109,8 @@ enum Open {
     Use(Use, u32, u32),
     /// A buffer's event.
     Tell(Event, u32),
+    /// A transfer into (`true`) or out of a buffer, and its end.
+    Io(bool, u32),
 }
 
 /// What the layer above the pmap knows.
@@ -250,17 +252,26 @@ impl Legal {
                 inside && *len > 0 && self.may_use(*what, *v)
             }
             Op::Buffer(event, v, p, n) => self.may_tell(*event, *v, *p, *n),
-            Op::DmaRead(v, _) => self.at(*v).is_some_and(|m| {
-                let held = m.buffer.is_none() || m.held != Held::No;
-                let page = Page(m.page);
-                held && self.is_fresh(page) && self.user_maps(page).next().is_none()
-            }),
-            Op::DmaWrite(v) => self.at(*v).is_some_and(|m| {
-                let held = m.buffer.is_none() || m.held != Held::No;
-                held && !self.user_maps(Page(m.page)).any(|u| u.write)
-            }),
+            Op::DmaRead(v, _) | Op::DmaWrite(v) => {
+                let window = self.at(*v).is_some_and(|m| m.buffer.is_none());
+                window && self.may_transfer(op)
+            }
             Op::KernelLoad(_) | Op::KernelStore(..) | Op::Use(true, ..) => false,
             _ => hardware(op),
+        }
+    }
+
+    /// Whether a device may read or write the page mapped there.
+    fn may_transfer(&self, op: &Op) -> bool {
+        match op {
+            Op::DmaRead(v, _) => self.at(*v).is_some_and(|m| {
+                let page = Page(m.page);
+                self.is_fresh(page) && self.user_maps(page).next().is_none()
+            }),
+            Op::DmaWrite(v) => self
+                .at(*v)
+                .is_some_and(|m| !self.user_maps(Page(m.page)).any(|u| u.write)),
+            _ => false,
         }
     }
 
@@ -293,7 +304,7 @@ impl Legal {
             && match event {
                 Event::AcquiredRead => held == Held::No,
                 Event::AcquiredWrite => held == Held::No && self.announces,
-                Event::Released => held != Held::No,
+                Event::Released | Event::IoStartRead | Event::IoStartWrite => held != Held::No,
                 _ => false,
             }
     }
@@ -305,6 +316,12 @@ impl Legal {
             .is_some_and(|m| m.buffer == first && m.page == page.0)
     }
 
+    /// Whether an address lies in the buffer that begins at `first`.
+    fn inside(&self, first: Va, va: u32) -> bool {
+        let pages = self.at(first).and_then(|m| m.buffer).map_or(0, |b| b.1);
+        (first.0..first.0 + u32::from(pages) * self.ground.page).contains(&va)
+    }
+
     fn closes(&self, open: Open, op: &Op) -> bool {
         match (open, op) {
             (Open::Use(_, va, len), Op::KernelLoad(v)) => v.0 >= va && v.0 + 4 <= va + len,
@@ -313,8 +330,14 @@ impl Legal {
             }
             (Open::Use(what, va, len), Op::Use(true, w, v, l)) => (what, va, len) == (*w, v.0, *l),
             (Open::Tell(event, va), Op::Buffer(e, v, p, n)) => {
-                let inside = (v.0..v.0 + u32::from(*n) * self.ground.page).contains(&va);
-                event == *e && inside && self.is_buffer(*v, *p, *n)
+                event == *e && self.is_buffer(*v, *p, *n) && self.inside(*v, va)
+            }
+            (Open::Io(read, va), Op::Buffer(e, v, p, n)) => {
+                let ends = if read { Event::IoDoneRead } else { Event::IoDoneWrite };
+                ends == *e && va == v.0 && self.is_buffer(*v, *p, *n)
+            }
+            (Open::Io(true, va), Op::DmaRead(v, _)) | (Open::Io(false, va), Op::DmaWrite(v)) => {
+                self.inside(Va(va), v.0) && self.may_transfer(op)
             }
             _ => false,
         }
@@ -390,40 +413,49 @@ impl Legal {
                 self.kernel[first..first + usize::from(*n)].fill(None);
             }
             Op::Use(false, what, v, len) => self.open = Some(Open::Use(*what, v.0, *len)),
-            Op::Buffer(event, v, _, n) => {
-                let held = match event {
-                    Event::AcquiredRead => Held::Read,
-                    Event::AcquiredWrite => Held::Write,
-                    _ => Held::No,
-                };
-                let first = slot(self, v);
-                for m in self.kernel[first..first + usize::from(*n)].iter_mut().flatten() {
-                    m.held = held;
-                }
-            }
-            Op::DmaRead(v, _) => {
-                if let Some(m) = self.at(*v) {
-                    self.stored(m.page);
-                    self.open = m.buffer.map(|_| Open::Tell(Event::IoDoneRead, v.0));
-                }
-            }
+            Op::Buffer(event, v, _, n) => self.told(*event, *v, slot(self, v), *n),
+            Op::DmaRead(v, _) => self.filled(*v),
             _ => {}
+        }
+    }
+
+    fn told(&mut self, event: Event, va: Va, first: usize, count: u8) {
+        let held = match event {
+            Event::AcquiredRead => Held::Read,
+            Event::AcquiredWrite => Held::Write,
+            Event::Released => Held::No,
+            _ => {
+                let read = event == Event::IoStartRead;
+                self.open = Some(Open::Io(read, va.0));
+                return;
+            }
+        };
+        let buffer = &mut self.kernel[first..first + usize::from(count)];
+        buffer.iter_mut().flatten().for_each(|m| m.held = held);
+    }
+
+    /// The page mapped there has contents.
+    fn filled(&mut self, va: Va) {
+        if let Some(m) = self.at(va) {
+            self.stored(m.page);
         }
     }
 
     fn note_open(&mut self, open: Open, op: &Op) {
         match (open, op) {
-            (Open::Use(..), Op::KernelStore(v, _)) => {
-                if let Some(m) = self.at(*v) {
-                    self.stored(m.page);
-                }
+            (Open::Use(..), Op::KernelStore(v, _)) | (Open::Io(..), Op::DmaRead(v, _)) => {
+                self.filled(*v);
             }
             (Open::Use(what, va, _), Op::Use(true, ..)) => {
                 let buffer = self.at(Va(va)).is_some_and(|m| m.buffer.is_some());
-                let told = buffer && what == Use::Write;
-                self.open = told.then_some(Open::Tell(Event::CopiedWrite, va));
+                let event = match what {
+                    Use::Read => Some(Event::CopiedRead),
+                    Use::Write => Some(Event::CopiedWrite),
+                    Use::Pio | Use::Poke => None,
+                };
+                self.open = event.filter(|_| buffer).map(|e| Open::Tell(e, va));
             }
-            (Open::Tell(..), Op::Buffer(..)) => self.open = None,
+            (Open::Tell(..) | Open::Io(..), Op::Buffer(..)) => self.open = None,
             _ => {}
         }
     }
@@ -478,6 +510,11 @@ fn protect(map: &mut Option<UserMap>, rights: Rights) {
 fn hardware(op: &Op) -> bool {
     matches!(
         op,
-        Op::EvictAll | Op::EvictInstructions | Op::TlbDrop(_) | Op::Drain
+        Op::EvictAll
+            | Op::EvictInstructions
+            | Op::Evict(_)
+            | Op::EvictInstruction(_)
+            | Op::TlbDrop(_)
+            | Op::Drain
     )
 }

@@ -20,8 +20,10 @@
 mod names;
 mod places;
 mod shadow;
+mod snapshot;
 mod verdict;
 
+pub use snapshot::WordTruth;
 pub use verdict::{Kind, Verdict, Verdicts};
 
 use machine::tlb::TlbEntry;

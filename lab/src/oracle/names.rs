@@ -124,6 +124,16 @@ impl Names {
         self.epoch += 1;
     }
 
+    /// Starts over from what a machine with flat tables holds, between operations.
+    pub fn restart(&mut self, machine: &Machine) {
+        self.flat_table.clone_from(&machine.flat);
+        let registers = machine.cpus.iter().map(|c| (c.ttb, c.dacr));
+        self.registers.clear();
+        self.registers.extend(registers);
+        self.epoch = self.epoch.wrapping_add(1);
+        self.operation(false);
+    }
+
     /// A pmap operation begins or ends.
     pub fn operation(&mut self, begins: bool) {
         self.depth = if begins {

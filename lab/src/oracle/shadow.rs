@@ -57,6 +57,13 @@ impl Bits {
         self.0[offset / 64] |= ((1 << len) - 1) << (offset % 64);
     }
 
+    /// Sets or clears the bits of up to four bytes in one word of the page.
+    pub fn put(&mut self, offset: usize, len: usize, on: bool) {
+        let mask = ((1 << len) - 1) << (offset % 64);
+        let word = &mut self.0[offset / 64];
+        *word = if on { *word | mask } else { *word & !mask };
+    }
+
     /// Clears one bit.
     pub fn clear(&mut self, offset: usize) {
         self.0[offset / 64] &= !(1 << (offset % 64));
@@ -116,6 +123,28 @@ impl Page {
             pending.base[offset + n] = truth[offset + n];
         }
         pending.mask.set(offset, len);
+    }
+
+    /// Rebuilds what is undue from each word's base and whether several stores are.
+    pub fn restore_undue(&mut self, words: impl Iterator<Item = (Option<u32>, bool)> + Clone) {
+        if words.clone().all(|(base, _)| base.is_none()) {
+            self.undue = None;
+            return;
+        }
+        let n = self.truth.len() as u32;
+        let undue = self.undue.get_or_insert_with(|| {
+            Box::new(Undue {
+                mask: Bits::new(n),
+                many: Bits::new(n),
+                base: vec![0; n as usize],
+            })
+        });
+        for (n, (base, many)) in words.enumerate() {
+            let at = n * 4;
+            undue.mask.put(at, 4, base.is_some());
+            undue.many.put(at, 4, many);
+            undue.base[at..at + 4].copy_from_slice(&base.unwrap_or(0).to_le_bytes());
+        }
     }
 
     /// From now on fetches must see what these bytes are.

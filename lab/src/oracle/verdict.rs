@@ -45,22 +45,22 @@ impl Kind {
         }
     }
 
+    /// Every kind, the gravest first.
+    pub const ALL: [Kind; 9] = [
+        Kind::StaleExec,
+        Kind::StaleRead,
+        Kind::LostWrite,
+        Kind::StaleTranslation,
+        Kind::BrokenRule,
+        Kind::Panic,
+        Kind::Hang,
+        Kind::Misuse,
+        Kind::Permitted,
+    ];
+
     /// The kind of that name.
     pub fn by_name(name: &str) -> Option<Self> {
-        use Kind::*;
-        [
-            StaleExec,
-            StaleRead,
-            LostWrite,
-            StaleTranslation,
-            BrokenRule,
-            Panic,
-            Hang,
-            Misuse,
-            Permitted,
-        ]
-        .into_iter()
-        .find(|k| k.name() == name)
+        Self::ALL.into_iter().find(|k| k.name() == name)
     }
 }
 

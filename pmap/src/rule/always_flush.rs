@@ -4,14 +4,20 @@
 //! 1. Kernel aliases never make a page uncached: a hook lies between every use of one alias and the next.
 //! 2. User aliases of one space with a writer among them are uncached: no hook lies between a store and a
 //!    load of the same program.
-//! 3. TLB maintenance, windows and copies are those of `life`, with cached windows.
+//! 3. TLB maintenance, windows and copies are those of `life`, with cached windows; but TLB copies of both
+//!    sides go, and all of them at a switch, for pages are executed that nobody made executable and
+//!    mappings removed that are not current.
+//!
+//! Its skeleton is `freebsd-2010` without the two mistakes of bookkeeping that no maintenance can make good
+//! (B26, B27).
 
 use machine::LineOp::CleanInvalidate;
 
 use crate::ask::everything;
 use crate::hook::{Facts, Hook, Mapping, View};
-use crate::plan::{Do, Plan};
+use crate::plan::{Do, Plan, PlanStep};
 use crate::rule::life;
+use crate::skeleton::{Skeleton, freebsd_2010};
 use crate::types::{PvFlags, SpaceId};
 
 /// The rule.
@@ -45,9 +51,35 @@ pub fn plan(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
         _ => {
             let mut own = Plan::default();
             life::plan(hook, view, facts, &mut own);
-            plan.steps
-                .extend(own.steps.into_iter().filter(|s| s.what.is_tlb()));
+            let tlb = own.steps.into_iter().filter(|s| s.what.is_tlb());
+            plan.steps.extend(tlb.map(both_sides));
+            if matches!(hook, Hook::Switch { same: false, .. }) {
+                // Spaces of one first-level table keep their TLB copies over a switch.
+                plan.whole(Do::TlbAll);
+            }
         }
+    }
+}
+
+/// The skeleton.
+pub fn skeleton() -> Skeleton {
+    Skeleton {
+        name: "always-flush",
+        clearbit_skips_unmanaged: true,
+        remove_all_skips_unmanaged: true,
+        current_is_live: true,
+        ..freebsd_2010()
+    }
+}
+
+/// A TLB operation on both sides.
+fn both_sides(step: PlanStep) -> PlanStep {
+    match step.what {
+        Do::TlbD => PlanStep {
+            what: Do::TlbId,
+            ..step
+        },
+        _ => step,
     }
 }
 

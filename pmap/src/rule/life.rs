@@ -49,7 +49,7 @@ fn of_mapping(hook: &Hook, m: &Mapping, facts: &Facts, plan: &mut Plan) {
             will_store(plan, verb, m, write_goes, facts);
         }
         Hook::Stored { .. } => tlb(plan, m),
-        Hook::WillLeave { verb, nth } => will_leave(plan, verb, m, nth, facts),
+        Hook::WillLeave { verb, nth } => of_leaving(plan, verb, m, nth, facts),
         Hook::Fixed(_) => plan.push(Do::TlbId, m.space, m.va, 0),
         _ => {}
     }
@@ -74,7 +74,8 @@ fn will_store(plan: &mut Plan, verb: Verb, m: &Mapping, write_goes: bool, facts:
     }
 }
 
-fn will_leave(plan: &mut Plan, verb: Verb, m: &Mapping, nth: u32, facts: &Facts) {
+/// Answers `WillLeave`.
+pub(crate) fn of_leaving(plan: &mut Plan, verb: Verb, m: &Mapping, nth: u32, facts: &Facts) {
     match verb {
         Verb::Enter if !m.flags.contains(PvFlags::NC) && m.pte.present() => {
             flush(plan, m, facts.page);

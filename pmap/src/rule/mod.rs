@@ -4,9 +4,19 @@
 
 pub mod always_flush;
 pub mod bare;
+pub mod freebsd_2006;
+pub mod freebsd_2009;
 pub mod freebsd_2010;
+pub mod freebsd_2013;
 pub mod life;
+pub mod linux_vivt;
+pub mod netbsd_vivt;
 pub mod none;
+pub mod repaired;
+pub mod repairs;
+pub mod tinguely;
+pub mod vac_me_harder;
+pub mod windows;
 pub mod write_drop;
 
 use crate::hook::{Facts, Hook, Mapping, View};

@@ -11,7 +11,7 @@ use crate::skeleton::Part;
 use crate::state::PvEntry;
 use crate::table;
 use crate::types::{Prot, PvFlags, SpaceId};
-use crate::verbs::remove;
+use crate::verbs::{enter, remove};
 
 /// `pmap_protect`: takes write permission; without read it removes. Never gives any.
 pub(crate) fn protect<C: PmapCtx + ?Sized>(
@@ -72,10 +72,16 @@ fn protect_page<C: PmapCtx + ?Sized>(
     let subject = Some(mapping(c.pmap(), cpu, (space, va), flags, old, live));
     for part in c.policy().skeleton.protect.clone().iter() {
         match part {
+            Part::Break => enter::break_entry(c, cpu, space, va),
             Part::Store => store_entry(c, cpu, space, va, new),
             Part::Sync => table::sync(c, cpu, space, va),
-            Part::Retrack => {
-                pv::modify(c, cpu, (space, va, frame), PvFlags::WRITE, PvFlags::empty());
+            Part::Retrack | Part::Reflag => {
+                let at = (space, va, frame);
+                if *part == Part::Retrack {
+                    pv::modify(c, cpu, at, PvFlags::WRITE, PvFlags::empty());
+                } else {
+                    pv::modify_quietly(c, cpu, at, PvFlags::WRITE, PvFlags::empty());
+                }
                 c.pmap_mut().page_mut(frame).dirty = true;
             }
             Part::Stored if single => {
@@ -106,7 +112,7 @@ pub(crate) fn clear_modify<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Fr
     }
 }
 
-/// `pmap_clearbit`: unmanaged kernel mappings are not exempt (B26).
+/// `pmap_clearbit`: unmanaged kernel mappings are not exempt unless the skeleton says so (B26).
 pub(crate) fn clearbit<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Frame, verb: Verb) {
     c.charge(cpu, "pmap_clearbit");
     lock::acquire(c, cpu);
@@ -116,14 +122,32 @@ pub(crate) fn clearbit<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Frame,
         _ => PvFlags::REF,
     };
     c.pmap_mut().page_mut(frame).attrs -= mask & (PvFlags::MOD | PvFlags::REF);
-    let entries: Vec<PvEntry> = c.pmap().mappings(frame).copied().collect();
-    for entry in entries {
-        clear_one(c, cpu, &entry, verb, mask);
+    let skips = c.policy().skeleton.clearbit_skips_unmanaged;
+    let exempt = |e: &PvEntry| skips && e.flags.contains(PvFlags::UNMAN);
+    let all = c.pmap().mappings(frame).copied();
+    let entries: Vec<PvEntry> = all.filter(|e| !exempt(e)).collect();
+    for entry in &entries {
+        clear_one(c, cpu, entry, verb, mask);
     }
     if verb == Verb::ClearWrite {
         c.pmap_mut().page_mut(frame).writeable = false;
     }
+    ended(c, cpu, frame, verb, entries.len() as u32);
     lock::release(c, cpu);
+}
+
+fn ended<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Frame, verb: Verb, pages: u32) {
+    let hook = Hook::Ends {
+        verb,
+        pages,
+        start: VirtAddr(0),
+        len: 0,
+    };
+    let about = About {
+        frame: Some(frame),
+        subject: None,
+    };
+    ask(c, cpu, hook, about);
 }
 
 fn clear_one<C: PmapCtx + ?Sized>(
@@ -137,9 +161,19 @@ fn clear_one<C: PmapCtx + ?Sized>(
     let (space, va, frame) = (entry.space, entry.va, entry.frame);
     let old = entry.pte;
     let has = entry.flags.intersects(mask);
+    let (counting, flags_only) = {
+        let skeleton = &c.policy().skeleton;
+        (skeleton.counting, skeleton.clearbit_flags_only)
+    };
     if let Some(e) = find(c.pmap_mut(), Some(frame), space, va) {
         e.flags -= mask;
     }
+    if flags_only {
+        return;
+    }
+    let flip = (entry.flags, entry.flags - mask);
+    let counts = &mut c.pmap_mut().page_mut(frame).counts;
+    counts.changed(counting, space, flip);
     let cleared = match verb {
         _ if !has => old,
         Verb::ClearReference => old.with_valid(false),
@@ -188,14 +222,15 @@ pub(crate) fn fault_fixup<C: PmapCtx + ?Sized>(
 ) -> bool {
     c.charge(cpu, "pmap_fault_fixup");
     let va = c.pmap().layout.page_of(va);
-    if c.pmap().layout.is_kernel(va) != space.is_kernel() {
+    let Some(space) = fixed_space(c, space, va) else {
         return false;
-    }
+    };
     let old = table::read(c, cpu, space, va);
     if !old.present() || (user && !old.user()) {
         return false;
     }
     lock::acquire(c, cpu);
+    let old = armed(c, cpu, (space, va), old, access);
     let fixed = emulate(c, cpu, (space, va), old, access);
     if fixed {
         table::fix_slot(c, cpu, space, va);
@@ -214,6 +249,37 @@ pub(crate) fn fault_fixup<C: PmapCtx + ?Sized>(
     }
     lock::release(c, cpu);
     fixed
+}
+
+/// The space in which a fault at `va` is looked up. The abort handler names that of the process that
+/// runs, also for a kernel address: there is nothing to repair there then, unless the skeleton says that
+/// kernel faults are fixed too.
+fn fixed_space<C: PmapCtx + ?Sized>(c: &C, space: SpaceId, va: VirtAddr) -> Option<SpaceId> {
+    let kernel = c.pmap().layout.is_kernel(va);
+    if kernel && c.policy().skeleton.kernel_faults_fixed {
+        return Some(SpaceId::KERNEL);
+    }
+    (kernel == space.is_kernel()).then_some(space)
+}
+
+/// Asks the rule about a store that an unmanaged mapping's entry forbids; returns the entry after that.
+fn armed<C: PmapCtx + ?Sized>(
+    c: &mut C,
+    cpu: CpuId,
+    (space, va): (SpaceId, VirtAddr),
+    old: machine::Pte,
+    access: Access,
+) -> machine::Pte {
+    let flags = remove::flags_of(c, old.frame(), space, va);
+    let refused = access == Access::Store && !old.writable() && !flags.contains(PvFlags::WRITE);
+    if !refused || !space.is_kernel() {
+        return old;
+    }
+    let live = c.policy().skeleton.current_is_live;
+    let subject = Some(mapping(c.pmap(), cpu, (space, va), flags, old, live));
+    let frame = Some(old.frame());
+    ask(c, cpu, Hook::Fault(access), About { frame, subject });
+    table::read(c, cpu, space, va)
 }
 
 fn emulate<C: PmapCtx + ?Sized>(

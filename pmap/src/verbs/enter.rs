@@ -2,7 +2,7 @@
 
 use machine::{Ap, CpuId, Frame, Pte, VirtAddr};
 
-use crate::ask::{About, ask, mapping, store_entry};
+use crate::ask::{About, ask, find, mapping, store_entry};
 use crate::ctx::PmapCtx;
 use crate::hook::{Hook, Verb};
 use crate::lock;
@@ -63,7 +63,8 @@ pub(crate) fn enter<C: PmapCtx + ?Sized>(
         if c.pmap().page(frame).attrs.contains(PvFlags::MOD) {
             flags |= PvFlags::MOD;
         }
-        let new = Pte::new(frame, rights(space, prot));
+        let uncacheable = c.pmap().page(frame).uncacheable;
+        let new = Pte::new(frame, rights(space, prot)).with_cache(!uncacheable);
         let verb = Verb::Enter;
         let old_flags = PvFlags::empty();
         let it = Entering {
@@ -98,6 +99,10 @@ fn dispatch<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, mut it: Entering) {
     let parts = skeleton.enter_other.clone();
     let gone = remove::leave(c, cpu, Verb::Enter, (it.space, it.va), it.old, 0, &parts);
     it.old_flags = gone.map_or(PvFlags::empty(), |m| m.flags);
+    if parts.contains(&Part::Zero) {
+        // The old entry was counted out when it was zeroed.
+        table::count(c.pmap_mut(), it.space, it.va, 1);
+    }
     run(c, cpu, it, &new);
 }
 
@@ -106,7 +111,10 @@ pub(crate) fn run<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, mut it: Entering, 
     for part in parts {
         match part {
             Part::Track => track(c, &it),
-            Part::Retrack => retrack(c, cpu, &mut it),
+            Part::Retrack | Part::Reflag => retrack(c, cpu, &mut it, *part),
+            Part::Break if it.old.present() && it.old != it.new => {
+                break_entry(c, cpu, it.space, it.va);
+            }
             Part::Store if it.old != it.new || it.verb == Verb::Kenter => {
                 store_entry(c, cpu, it.space, it.va, it.new);
             }
@@ -119,10 +127,8 @@ pub(crate) fn run<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, mut it: Entering, 
                 old,
                 new,
             }),
-            Part::Stored => ask_old(c, cpu, &it, |old, new, verb| Hook::Stored {
-                verb,
-                old,
-                new,
+            Part::Stored if it.old != it.new => ask_old(c, cpu, &it, |old, new, verb| {
+                Hook::Stored { verb, old, new }
             }),
             Part::Entered => entered(c, cpu, &it),
             _ => {}
@@ -130,22 +136,43 @@ pub(crate) fn run<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, mut it: Entering, 
     }
 }
 
+/// Zeroes an entry that is about to be replaced.
+pub(crate) fn break_entry<C: PmapCtx + ?Sized>(
+    c: &mut C,
+    cpu: CpuId,
+    space: SpaceId,
+    va: VirtAddr,
+) {
+    table::store(c, cpu, space, va, Pte::ZERO);
+    table::sync(c, cpu, space, va);
+}
+
 fn track<C: PmapCtx + ?Sized>(c: &mut C, it: &Entering) {
+    let unmanaged = c.policy().skeleton.kenter_flags;
+    let counting = c.policy().skeleton.counting;
     let pmap = c.pmap_mut();
+    let counts = &mut pmap.page_mut(it.frame).counts;
+    counts.entered(counting, it.space, it.flags);
     if it.flags.contains(PvFlags::UNMAN) {
         pv::enter_kernel(pmap, it.va, it.frame, it.flags, it.new);
     } else {
-        pv::enter(
-            pmap,
-            pv::new_entry(it.space, it.va, it.frame, it.flags, it.new),
-        );
+        let entry = pv::new_entry(it.space, it.va, it.frame, it.flags, it.new);
+        pv::enter(pmap, entry, unmanaged);
     }
 }
 
-fn retrack<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, it: &mut Entering) {
+fn retrack<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, it: &mut Entering, part: Part) {
     let clear = PvFlags::WRITE | PvFlags::EXEC | PvFlags::WIRED | PvFlags::MOD | PvFlags::REF;
-    let old = pv::modify(c, cpu, (it.space, it.va, it.frame), clear, it.flags);
+    let at = (it.space, it.va, it.frame);
+    let old = match part {
+        Part::Reflag => pv::modify_quietly(c, cpu, at, clear, it.flags).map(|(old, _)| old),
+        _ => pv::modify(c, cpu, at, clear, it.flags),
+    };
     it.old_flags = old.unwrap_or_default();
+    let now = find(c.pmap_mut(), Some(it.frame), it.space, it.va).copied();
+    if let Some(entry) = now.filter(|_| c.policy().skeleton.sticky_uncached) {
+        it.new = it.new.with_cache(!entry.flags.contains(PvFlags::NC));
+    }
 }
 
 /// Asks about the entry that was there, if there was one.

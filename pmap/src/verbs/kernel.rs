@@ -27,7 +27,7 @@ pub(crate) fn kenter<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, va: VirtAddr, f
         flags: c.policy().skeleton.kenter_flags,
         old: Pte::ZERO,
         old_flags: PvFlags::empty(),
-        new: Pte::new(frame, Ap::Kernel),
+        new: Pte::new(frame, Ap::Kernel).with_cache(!c.pmap().page(frame).uncacheable),
     };
     let parts = c.policy().skeleton.kenter.clone();
     run(c, cpu, it, &parts);

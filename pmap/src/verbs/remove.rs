@@ -7,7 +7,7 @@ use crate::ctx::PmapCtx;
 use crate::hook::{Hook, Mapping, Verb};
 use crate::lock;
 use crate::pv;
-use crate::skeleton::Part;
+use crate::skeleton::{Part, WriteFirst};
 use crate::state::PvEntry;
 use crate::table;
 use crate::types::{PvFlags, SpaceId};
@@ -41,6 +41,7 @@ pub(crate) fn leave<C: PmapCtx + ?Sized>(
                 table::count(c.pmap_mut(), space, va, -1);
             }
             Part::Sync => table::sync(c, cpu, space, va),
+            Part::Gone => ask(c, cpu, Hook::Gone { verb, nth }, about),
             _ => {}
         }
     }
@@ -57,7 +58,10 @@ pub(crate) fn flags_of<C: PmapCtx + ?Sized>(
     let pmap = c.pmap();
     match pmap.find_pv(frame, space, va) {
         Some(n) => pmap.pvs[n as usize].flags,
-        None => crate::ask::kva_flags(pmap.page(frame).kva_pte),
+        None => {
+            let unmanaged = c.policy().skeleton.kenter_flags;
+            crate::ask::kva_flags(unmanaged, pmap.page(frame).kva_pte)
+        }
     }
 }
 
@@ -194,42 +198,37 @@ pub(crate) fn remove_pages<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, space: Sp
 }
 
 /// `pmap_remove_all`: a page leaves every space. An unmanaged mapping keeps its entry and its address
-/// goes to `pv_kva`; of two of them, one is forgotten (B27).
+/// goes to `pv_kva`; of two of them, one is forgotten (B27). The verb's end tells how many were current.
 pub(crate) fn remove_all<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Frame) {
     c.charge(cpu, "pmap_remove_all");
     if c.pmap().mappings(frame).next().is_none() {
         return;
     }
     lock::acquire(c, cpu);
-    clear::remove_write(c, cpu, frame);
+    match c.policy().skeleton.remove_all_first {
+        WriteFirst::Never => {}
+        WriteFirst::IfWriteable => clear::remove_write(c, cpu, frame),
+        WriteFirst::Always => clear::clearbit(c, cpu, frame, Verb::ClearWrite),
+    }
+    let parts = c.policy().skeleton.remove_all.clone();
     let live = c.policy().skeleton.current_is_live;
     let (verb, mut pages) = (Verb::RemoveAll, 0);
-    let entries: Vec<PvEntry> = c.pmap().mappings(frame).copied().collect();
+    let keeps = c.policy().skeleton.remove_all_skips_unmanaged;
+    let stays = |e: &PvEntry| keeps && e.flags.contains(PvFlags::UNMAN);
+    let all = c.pmap().mappings(frame).copied();
+    let entries: Vec<PvEntry> = all.filter(|e| !stays(e)).collect();
     for entry in entries {
         let at = (entry.space, entry.va);
         if c.pmap().find_pv(frame, at.0, at.1).is_none() {
             continue;
         }
         let subject = Some(mapping(c.pmap(), cpu, at, entry.flags, entry.pte, live));
-        ask(
-            c,
-            cpu,
-            Hook::WillLeave { verb, nth: pages },
-            About {
-                frame: Some(frame),
-                subject,
-            },
-        );
-        if entry.flags.contains(PvFlags::UNMAN) {
-            let page = c.pmap_mut().page_mut(frame);
-            (page.kva, page.kva_pte) = (entry.va, entry.pte);
-        } else {
-            store_entry(c, cpu, entry.space, entry.va, Pte::ZERO);
-            table::sync(c, cpu, entry.space, entry.va);
-            table::count(c.pmap_mut(), entry.space, entry.va, -1);
-        }
-        pv::remove(c, cpu, frame, entry.space, entry.va);
-        pages += 1;
+        let about = About {
+            frame: Some(frame),
+            subject,
+        };
+        take_away(c, cpu, &entry, verb, pages, about, &parts);
+        pages += u32::from(subject.is_some_and(|m| m.current));
     }
     let about = About {
         frame: Some(frame),
@@ -247,6 +246,38 @@ pub(crate) fn remove_all<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Fram
         about,
     );
     lock::release(c, cpu);
+}
+
+/// One mapping of a page that leaves every space.
+fn take_away<C: PmapCtx + ?Sized>(
+    c: &mut C,
+    cpu: CpuId,
+    entry: &PvEntry,
+    verb: Verb,
+    nth: u32,
+    about: About,
+    parts: &[Part],
+) {
+    let (space, va, frame) = (entry.space, entry.va, entry.frame);
+    let stays = entry.flags.contains(PvFlags::UNMAN);
+    for part in parts {
+        match part {
+            Part::WillLeave => ask(c, cpu, Hook::WillLeave { verb, nth }, about),
+            Part::Gone if !stays => ask(c, cpu, Hook::Gone { verb, nth }, about),
+            Part::Zero if stays => {
+                let page = c.pmap_mut().page_mut(frame);
+                (page.kva, page.kva_pte) = (va, entry.pte);
+            }
+            Part::Zero => {
+                store_entry(c, cpu, space, va, Pte::ZERO);
+                table::count(c.pmap_mut(), space, va, -1);
+            }
+            Part::Sync if !stays => table::sync(c, cpu, space, va),
+            Part::Untrack => drop(pv::remove(c, cpu, frame, space, va)),
+            Part::Unlink => pv::remove_quietly(c, cpu, (space, va, frame)),
+            _ => {}
+        }
+    }
 }
 
 /// `pmap_release`.

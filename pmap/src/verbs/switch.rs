@@ -56,6 +56,9 @@ pub(crate) fn switch<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, to: Option<Spac
     let live = c.pmap().cpus[n].live;
     c.step(cpu, Step::Software("switch"));
     let Some(to) = to else {
+        if !c.policy().skeleton.lazy_switch {
+            return switch_to_kernel(c, cpu, live);
+        }
         c.pmap_mut().cpus[n].current = None;
         let hook = Hook::Switch {
             lazy: true,
@@ -85,6 +88,19 @@ pub(crate) fn switch<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, to: Option<Spac
         About::default(),
     );
     load_registers(c, cpu, to, same_table);
+}
+
+/// A kernel thread under NetBSD: the kernel's own table and no user's domain (3.1).
+fn switch_to_kernel<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, live: Option<SpaceId>) {
+    let hook = Hook::Switch {
+        lazy: true,
+        same: live.is_none(),
+        same_table: false,
+    };
+    ask(c, cpu, hook, About::default());
+    load_registers(c, cpu, SpaceId::KERNEL, false);
+    let state = &mut c.pmap_mut().cpus[usize::from(cpu.0)];
+    (state.current, state.live) = (None, None);
 }
 
 fn same_table<C: PmapCtx + ?Sized>(c: &C, a: SpaceId, b: SpaceId) -> bool {

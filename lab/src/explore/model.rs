@@ -1,0 +1,231 @@
+//! The world as a [`Model`]: the machine, pmap, rule, routine and oracle that everything else runs, on a tiny
+//! machine.
+//!
+//! A state is expanded by rebuilding the world from its bytes for each action, running the action's
+//! operations, and writing the bytes of what came out. The world's heap is reused throughout.
+
+use std::sync::Arc;
+
+use machine::{Hw as _, Mark, Observer as _, Profile};
+use pmap::{PmapCtx, PmapVerbs, Policy, SpaceId};
+
+use super::codec::{Codec, Symmetry};
+use super::engine::{Model, Outcome};
+use super::scope::{Facts, Move, Phase, Place, Scope, moves};
+use super::store::{Arena, Fingerprints};
+use crate::op::{CPU0, Op, Outcome as OpOutcome, Page};
+use crate::oracle::{Kind, Oracle};
+use crate::world::{State, World};
+
+/// A policy on a tiny machine within a scope.
+pub struct WorldModel {
+    /// The world that actions run in; its state is whatever was last expanded.
+    pub world: World<Oracle>,
+    codec: Codec,
+    moves: Vec<Move>,
+    phase: Phase,
+    packed: Vec<u8>,
+    /// The bytes of the initial state.
+    initial: Vec<u8>,
+}
+
+/// What came of an action.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Done {
+    /// It is not possible: an access faulted.
+    No,
+    /// It ran, with the gravest finding, if any.
+    Yes(Option<Kind>),
+}
+
+impl WorldModel {
+    /// A model.
+    ///
+    /// # Errors
+    /// Why this machine cannot be searched.
+    pub fn new(
+        profile: &Arc<Profile>,
+        policy: Policy,
+        scope: &Scope,
+        symmetry: Symmetry,
+    ) -> Result<Self, String> {
+        let codec = Codec::new(profile, symmetry, scope.windows)?;
+        let world = boot(profile, policy, scope.spaces)?;
+        let place = Place::new(scope, &world.state.pmap.layout);
+        let room = world.state.pmap.layout.user_end.0 / place.page;
+        if scope.user_pages > room || world.state.machine.profile().frames() < 2 {
+            return Err(format!(
+                "{}: too small for scope {}",
+                profile.name, scope.name
+            ));
+        }
+        let mut model = Self {
+            world,
+            codec,
+            moves: moves(scope, &place, symmetry == Symmetry::On),
+            phase: Phase::None,
+            packed: Vec::new(),
+            initial: Vec::new(),
+        };
+        model.initial = model.pack().to_vec();
+        Ok(model)
+    }
+
+    /// The moves, by number.
+    pub fn moves(&self) -> &[Move] {
+        &self.moves
+    }
+
+    /// Rebuilds a state.
+    pub fn restore(&mut self, packed: &[u8]) {
+        self.phase = self.codec.restore(packed, &mut self.world);
+    }
+
+    /// The bytes of the present state.
+    pub fn pack(&mut self) -> &[u8] {
+        self.codec.save(&self.world, self.phase, &mut self.packed);
+        &self.packed
+    }
+
+    /// The bytes of the state that everything starts from.
+    pub fn initial(&self) -> &[u8] {
+        &self.initial
+    }
+
+    /// What the contract looks at in the present state.
+    pub fn facts(&self) -> Facts<'_> {
+        let va = self.buffer_va();
+        let buffered = (self.phase != Phase::None)
+            .then(|| self.world.pmap_extract(SpaceId::KERNEL, va))
+            .flatten();
+        Facts {
+            world: &self.world,
+            phase: self.phase,
+            buffered,
+        }
+    }
+
+    fn buffer_va(&self) -> machine::VirtAddr {
+        self.world.state.pmap.layout.buffer_map.0
+    }
+
+    /// What the buffer's owner is doing.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Restores what the buffer's owner is doing.
+    pub fn set_phase(&mut self, phase: Phase) {
+        self.phase = phase;
+    }
+
+    /// An operation as it is in the present state: a buffer's event names the page it maps.
+    pub fn real_op(&self, op: Op) -> Op {
+        match (op, self.facts().buffered) {
+            (Op::Buffer(event, va, _, n), Some(f)) => Op::Buffer(event, va, Page(f.0 as u8), n),
+            (op, _) => op,
+        }
+    }
+
+    /// Runs a move.
+    pub fn run(&mut self, number: usize) -> Done {
+        for n in 0..self.moves[number].ops.len() {
+            if !self.run_op(self.moves[number].ops[n]) {
+                return Done::No;
+            }
+        }
+        self.conclude(number)
+    }
+
+    /// Runs a move with other operations than its own: with other values.
+    pub fn run_ops(&mut self, number: usize, ops: &mut [Op]) -> Done {
+        for op in ops {
+            *op = self.real_op(*op);
+            if !self.run_op(*op) {
+                return Done::No;
+            }
+        }
+        self.conclude(number)
+    }
+
+    /// Runs an operation; false if it faults.
+    fn run_op(&mut self, op: Op) -> bool {
+        let op = match op {
+            Op::Buffer(..) if self.phase != Phase::None => self.real_op(op),
+            op => op,
+        };
+        matches!(
+            op.run(&mut self.world),
+            OpOutcome::Done | OpOutcome::Value(_)
+        )
+    }
+
+    fn conclude(&mut self, number: usize) -> Done {
+        self.phase = self.moves[number].act.after(self.phase);
+        if let Some(broken) = self.world.pmap().check() {
+            self.world.observer.mark(CPU0, &Mark::BrokenRule(broken));
+        }
+        Done::Yes(self.finding())
+    }
+
+    fn finding(&self) -> Option<Kind> {
+        let verdicts = &self.world.observer.verdicts;
+        verdicts.worst().filter(|k| *k != Kind::Permitted)
+    }
+}
+
+/// A world with its spaces, the first of them running: as a case begins.
+pub fn boot(profile: &Arc<Profile>, policy: Policy, spaces: u8) -> Result<World<Oracle>, String> {
+    let state = State::boot(profile.clone());
+    let layout = state.pmap.layout;
+    let oracle = Oracle::new(&state.machine, (layout.tables.1, layout.tables.2));
+    let mut world = World::new(state, policy, oracle);
+    for _ in 0..spaces {
+        world
+            .pmap_create(CPU0)
+            .ok_or_else(|| format!("{}: no room for {spaces} spaces", profile.name))?;
+    }
+    world.cpu_switch(CPU0, Some(SpaceId(1)));
+    debug_assert_eq!(world.hw().cpus.len(), 1);
+    Ok(world)
+}
+
+impl Model for WorldModel {
+    type State = [u8];
+    type Bad = Kind;
+    type Queue = Arena;
+    type Seen = Fingerprints;
+
+    fn start(&mut self, mut each: impl FnMut(&[u8])) {
+        each(&self.initial);
+    }
+
+    fn expand(&mut self, state: &[u8], mut each: impl FnMut(u16, Outcome<'_, Self>)) {
+        let mut clean = false;
+        for n in 0..self.moves.len() {
+            if !clean {
+                self.restore(state);
+                clean = true;
+            }
+            if !self.facts().allow(self.moves[n].act) {
+                continue;
+            }
+            clean = false;
+            let Done::Yes(bad) = self.run(n) else {
+                continue;
+            };
+            if let Some(kind) = bad {
+                each(n as u16, Outcome::Bad(kind));
+                if kind != Kind::BrokenRule {
+                    continue;
+                }
+            }
+            self.codec.save(&self.world, self.phase, &mut self.packed);
+            each(n as u16, Outcome::State(self.packed.as_slice()));
+        }
+    }
+
+    fn stops(&self, bad: Kind) -> bool {
+        bad != Kind::BrokenRule
+    }
+}

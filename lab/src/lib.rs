@@ -15,6 +15,7 @@ pub mod record;
 pub mod scenario;
 pub mod shrink;
 pub mod system;
+pub mod trace;
 pub mod tree;
 pub mod world;
 

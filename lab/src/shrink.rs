@@ -301,6 +301,7 @@ impl Finding {
             number: 0,
             policy: policy.name.to_owned(),
             kind: wanted,
+            uncached: None,
             because: format!("found by {by}"),
         };
         let case = Case {

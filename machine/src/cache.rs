@@ -39,7 +39,7 @@ pub struct Cache {
     /// One bit a dirty part.
     dirty: Vec<u8>,
     data: Vec<u8>,
-    /// LRU: when each slot was last used. FIFO: when filled.
+    /// LRU: when each slot was last used. FIFO: when filled. 0 if it is invalid.
     used: Vec<u64>,
     /// Round robin: the next victim's way, one a set (or one in all).
     next: Vec<u8>,
@@ -92,6 +92,11 @@ impl Cache {
         self.random = seed | 1;
     }
 
+    /// Keeps dirt by parts of `bytes` (a power of two, at least an eighth of a line), not by lines.
+    pub fn part_dirt(&mut self, bytes: u32) {
+        self.dirty_shift = bytes.trailing_zeros().min(self.geometry.line_shift);
+    }
+
     /// Line size, bytes.
     pub fn line_bytes(&self) -> u32 {
         1 << self.geometry.line_shift
@@ -135,9 +140,7 @@ impl Cache {
         let base = self.set_base(index);
         let line = tag >> self.geometry.line_shift;
         let ways = &self.tags[base..base + self.geometry.ways as usize];
-        ways.iter()
-            .position(|t| *t == line)
-            .map(|way| (base + way) as u32)
+        way_of(ways, line).map(|way| (base + way) as u32)
     }
 
     /// Counts a use of a line that is in, for LRU.
@@ -154,17 +157,16 @@ impl Cache {
     pub fn victim(&mut self, (index, _): (u64, u64)) -> u32 {
         let base = self.set_base(index);
         let ways = self.geometry.ways as usize;
-        let invalid = self.tags[base..base + ways]
-            .iter()
-            .position(|t| *t == INVALID);
+        if !self.used.is_empty() {
+            // An invalid slot was never used, so it is the first of the oldest.
+            return (base + first_least(&self.used[base..base + ways])) as u32;
+        }
+        let invalid = way_of(&self.tags[base..base + ways], INVALID);
         if let Some(way) = invalid.filter(|_| self.invalid_first) {
             return (base + way) as u32;
         }
         let way = match self.geometry.replacement {
-            Replacement::Lru | Replacement::Fifo => {
-                let used = &self.used[base..base + ways];
-                (0..ways).min_by_key(|w| used[*w]).unwrap_or(0)
-            }
+            Replacement::Lru | Replacement::Fifo => unreachable!("they have ages"),
             Replacement::RoundRobin => self.advance(base / ways),
             Replacement::RoundRobinGlobal => self.advance(0),
             Replacement::Random => {
@@ -212,6 +214,9 @@ impl Cache {
     pub fn invalidate(&mut self, slot: u32) {
         self.tags[slot as usize] = INVALID;
         self.dirty[slot as usize] = 0;
+        if let Some(used) = self.used.get_mut(slot as usize) {
+            *used = 0;
+        }
     }
 
     /// The address the line was filled from.
@@ -222,6 +227,11 @@ impl Cache {
     /// The tag address of a valid line: virtual in a VIVT cache.
     pub fn tag_address(&self, slot: u32) -> u32 {
         (self.tags[slot as usize] << self.geometry.line_shift) as u32
+    }
+
+    /// The tag address of a valid line, all of it: a trace's addresses have up to 64 bits.
+    pub fn line_address(&self, slot: u32) -> u64 {
+        self.tags[slot as usize] << self.geometry.line_shift
     }
 
     /// The dirty parts, one bit each from the line's start; 0 is clean.
@@ -239,6 +249,12 @@ impl Cache {
     #[inline]
     pub fn soil(&mut self, slot: u32, offset: u32) {
         self.dirty[slot as usize] |= 1 << (offset >> self.dirty_shift);
+    }
+
+    /// Marks several parts dirty, one bit each from the line's start.
+    #[inline]
+    pub fn soil_parts(&mut self, slot: u32, parts: u8) {
+        self.dirty[slot as usize] |= parts;
     }
 
     /// Marks the whole line clean.
@@ -340,4 +356,35 @@ impl Cache {
             assert!(!twins, "slot {slot}: its line is in another way too");
         }
     }
+}
+
+/// The way that holds a line. All ways of a group are compared before asking whether one is it:
+/// which way hits cannot be predicted, whether one hits mostly can.
+#[inline]
+fn way_of(ways: &[u64], line: u64) -> Option<usize> {
+    let mut groups = ways.chunks_exact(4);
+    for (n, group) in groups.by_ref().enumerate() {
+        let hits = group
+            .iter()
+            .rev()
+            .fold(0_u32, |hits, tag| hits << 1 | u32::from(*tag == line));
+        if hits != 0 {
+            return Some(4 * n + hits.trailing_zeros() as usize);
+        }
+    }
+    let rest = groups.remainder();
+    let way = rest.iter().position(|tag| *tag == line)?;
+    Some(ways.len() - rest.len() + way)
+}
+
+/// Index of the least number, the first if there are several. Without a branch: ages are not
+/// predictable.
+#[inline]
+fn first_least(numbers: &[u64]) -> usize {
+    let mut least = (u64::MAX, 0);
+    for (n, number) in numbers.iter().enumerate() {
+        least.1 = std::hint::select_unpredictable(*number < least.0, n, least.1);
+        least.0 = least.0.min(*number);
+    }
+    least.1
 }

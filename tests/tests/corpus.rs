@@ -114,7 +114,7 @@ macro_rules! smoke_tests {
     };
 }
 
-smoke_tests! { case_file differential guest_elf machine_ops policy_ops profile }
+smoke_tests! { case_file differential guest_elf machine_ops policy_ops profile trace_file }
 
 /// One body for as long as the environment says.
 #[test]

@@ -49,6 +49,8 @@ enum Command {
     Explore(explore::ExploreArgs),
     /// Run cases under policies and tell what was found
     Replay(replay::ReplayArgs),
+    /// Simulate caches and TLBs on a recorded trace
+    Trace(crate::trace::TraceArgs),
     /// Show what there is: policies, machines, scenarios, guests
     List(list::ListArgs),
 }
@@ -86,6 +88,7 @@ pub fn main() -> ExitCode {
         Command::Exec(args) => exec::run(&args),
         Command::Explore(args) => explore::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Trace(args) => trace(&args),
         Command::List(args) => list::run(&args),
     };
     match result {
@@ -96,6 +99,13 @@ pub fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+fn trace(args: &crate::trace::TraceArgs) -> Result {
+    let mut out = Vec::new();
+    let done = crate::trace::run(args, &mut out);
+    print(&String::from_utf8_lossy(&out));
+    done.map(|()| Ended::Clean).map_err(Failure::from)
 }
 
 /// Writes text to standard output; a reader that went away ends the program quietly.

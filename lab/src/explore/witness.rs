@@ -160,6 +160,7 @@ fn write_up(
             number: 0,
             policy: policy.name.to_owned(),
             kind: Some(finding.bad),
+            uncached: None,
             because: "found by exhaustive search".to_owned(),
         }],
     }

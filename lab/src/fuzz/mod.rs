@@ -74,6 +74,13 @@ pub const TARGETS: &[Target] = &[
         smoke: 2_000,
         bytes_max: 400,
     },
+    Target {
+        name: "trace_file",
+        about: "any bytes are a trace or a message",
+        body: crate::trace::fuzz_one,
+        smoke: 300,
+        bytes_max: 400,
+    },
 ];
 
 /// The target of that name.

@@ -2,9 +2,10 @@
 
 mod players;
 mod program;
+mod text;
 
 pub use players::Players;
-pub use program::program;
+pub use program::{TEXT, program};
 
 use crate::op::Rights;
 

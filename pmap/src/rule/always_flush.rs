@@ -94,8 +94,9 @@ fn aliases(plan: &mut Plan, view: &View<'_>) {
             .filter(of_space)
             .any(|o| o.flags.contains(PvFlags::WRITE));
         let uncached = several && writer;
-        // The entry counts, not only the flag: entering a mapping again makes it cacheable.
-        if m.pte.present() && m.pte.cacheable() == uncached {
+        // Entry and flag both count: entering a mapping again makes its entry cacheable and leaves the flag.
+        let flagged = m.flags.contains(PvFlags::NC);
+        if m.pte.present() && (m.pte.cacheable() == uncached || flagged != uncached) {
             let (set, clear) = if uncached {
                 (PvFlags::NC, PvFlags::empty())
             } else {

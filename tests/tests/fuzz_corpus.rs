@@ -1,8 +1,8 @@
 //! The fuzz targets on the stable compiler: every corpus file is replayed, every body runs its smoke budget
 //! of random and mutated inputs, and targets, binaries and corpus folders agree.
 //!
-//! `PMAPLAB_SECONDS=600 PMAPLAB_TARGET=policy_ops cargo test -p tests --test corpus campaign` makes it a
-//! campaign; `PMAPLAB_INPUT=FILE PMAPLAB_TARGET=NAME cargo test -p tests --test corpus one_input` replays one
+//! `PMAPLAB_SECONDS=600 PMAPLAB_TARGET=policy_ops cargo test -p tests --test fuzz_corpus campaign` makes it a
+//! campaign; `PMAPLAB_INPUT=FILE PMAPLAB_TARGET=NAME cargo test -p tests --test fuzz_corpus one_input` replays one
 //! input. See `fuzz/README.md`.
 
 use std::collections::BTreeSet;
@@ -50,7 +50,7 @@ fn run(target: &Target, input: &[u8]) {
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, &least).unwrap();
     println!(
-        "replay it:\n  PMAPLAB_TARGET={} PMAPLAB_INPUT={} cargo test -p tests --test corpus one_input",
+        "replay it:\n  PMAPLAB_TARGET={} PMAPLAB_INPUT={} cargo test -p tests --test fuzz_corpus one_input",
         target.name,
         file.display()
     );

@@ -81,14 +81,29 @@ impl PmapCtx for Bench {
 /// A verb, by small numbers.
 #[derive(Clone, Copy, Debug)]
 enum Verb {
-    Enter { space: u16, slot: u32, page: u32, write: bool },
-    Remove { space: u16, slot: u32, pages: u32 },
+    Enter {
+        space: u16,
+        slot: u32,
+        page: u32,
+        write: bool,
+    },
+    Remove {
+        space: u16,
+        slot: u32,
+        pages: u32,
+    },
     RemovePages(u16),
-    Protect { space: u16, slot: u32 },
+    Protect {
+        space: u16,
+        slot: u32,
+    },
     RemoveAll(u32),
     RemoveWrite(u32),
     ClearReference(u32),
-    Kenter { slot: u32, page: u32 },
+    Kenter {
+        slot: u32,
+        page: u32,
+    },
     Kremove(u32),
     Switch(u16),
 }
@@ -135,7 +150,8 @@ impl Page {
             return;
         }
         let moved = self.kva.take().map(|kva| (K, kva));
-        self.list.splice(0..0, [Some((space, va)), moved].into_iter().flatten());
+        self.list
+            .splice(0..0, [Some((space, va)), moved].into_iter().flatten());
     }
 
     fn leave(&mut self, space: SpaceId, va: u32) {
@@ -196,9 +212,18 @@ impl Ground {
 fn apply(bench: &mut Bench, model: &mut Model, ground: &Ground, verb: Verb) {
     let frame = |page: u32| Frame(ground.first + page);
     match verb {
-        Verb::Enter { space, slot, page, write } => {
+        Verb::Enter {
+            space,
+            slot,
+            page,
+            write,
+        } => {
             let (space, va) = (SpaceId(space), ground.user(slot));
-            let prot = if write { Prot::READ | Prot::WRITE } else { Prot::READ };
+            let prot = if write {
+                Prot::READ | Prot::WRITE
+            } else {
+                Prot::READ
+            };
             bench.pmap_enter(CPU, space, VirtAddr(va), frame(page), prot, false);
             if model.maps.get(&(space, va)) != Some(&page) {
                 model.leave(space, va);
@@ -219,7 +244,13 @@ fn apply(bench: &mut Bench, model: &mut Model, ground: &Ground, verb: Verb) {
         }
         Verb::Protect { space, slot } => {
             let (start, end) = (ground.user(slot), ground.user(slot + 1));
-            bench.pmap_protect(CPU, SpaceId(space), VirtAddr(start), VirtAddr(end), Prot::READ);
+            bench.pmap_protect(
+                CPU,
+                SpaceId(space),
+                VirtAddr(start),
+                VirtAddr(end),
+                Prot::READ,
+            );
         }
         Verb::RemoveAll(page) => {
             // With an unmanaged mapping on the list, historic skeletons lose track (B27).
@@ -272,7 +303,11 @@ fn agree(bench: &mut Bench, model: &Model, ground: &Ground) -> Result<(), String
     }
     for space in [K, SpaceId(1), SpaceId(2)] {
         for slot in 0..4 {
-            let va = if space == K { ground.kernel(slot) } else { ground.user(slot) };
+            let va = if space == K {
+                ground.kernel(slot)
+            } else {
+                ground.user(slot)
+            };
             walked(bench, model, ground, (space, va))?;
         }
     }
@@ -286,21 +321,28 @@ fn walked(
     ground: &Ground,
     (space, va): (SpaceId, u32),
 ) -> Result<(), String> {
-    let mapped = model.maps.get(&(space, va)).map(|p| Frame(ground.first + p));
+    let mapped = model
+        .maps
+        .get(&(space, va))
+        .map(|p| Frame(ground.first + p));
     let extracted = bench.pmap_extract(space, VirtAddr(va));
     if extracted != mapped {
-        return Err(format!("{space} {va:#x} maps {mapped:?}, extract says {extracted:?}"));
+        return Err(format!(
+            "{space} {va:#x} maps {mapped:?}, extract says {extracted:?}"
+        ));
     }
     if space != K && bench.pmap.cpus[0].current != Some(space) {
         return Ok(());
     }
     let walk = bench.machine.walk(CPU, VirtAddr(va), &mut ());
     // An entry may be invalid for reference emulation, or its slot another space's: never wrong.
-    let found = walk.ok().map(|e| bench.machine.frame_of(machine::PhysAddr(e.base)));
+    let found = walk
+        .ok()
+        .map(|e| bench.machine.frame_of(machine::PhysAddr(e.base)));
     match found {
-        Some(frame) if mapped != Some(frame) => {
-            Err(format!("{space} {va:#x} maps {mapped:?}, the walk finds {frame}"))
-        }
+        Some(frame) if mapped != Some(frame) => Err(format!(
+            "{space} {va:#x} maps {mapped:?}, the walk finds {frame}"
+        )),
         _ => Ok(()),
     }
 }
@@ -319,7 +361,8 @@ fn follows(machine: &str, policy: &str, verbs: &[Verb]) -> Result<(), String> {
 fn lists_and_tables_follow_the_naive_model() {
     fn law(verbs: Vec<Verb>) -> Result<(), String> {
         let tiny = ["none", "freebsd-2010", "always-flush"];
-        tiny.iter().try_for_each(|p| follows("tiny-vivt", p, &verbs))?;
+        tiny.iter()
+            .try_for_each(|p| follows("tiny-vivt", p, &verbs))?;
         follows("sheevaplug", "freebsd-2010", &verbs)
     }
     let mut quick = QuickCheck::new().tests(150);

@@ -72,7 +72,11 @@ fn targets_binaries_and_corpus_folders_agree() {
     for target in TARGETS {
         let path = fuzz().join(format!("fuzz_targets/{}.rs", target.name));
         let source = fs::read_to_string(path).unwrap();
-        assert!(source.lines().count() <= 5, "{}: a body in it?", target.name);
+        assert!(
+            source.lines().count() <= 5,
+            "{}: a body in it?",
+            target.name
+        );
     }
 }
 

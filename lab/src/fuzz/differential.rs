@@ -56,7 +56,11 @@ fn compare(u: &mut Unstructured<'_>) -> Result<()> {
                 break;
             }
         }
-        assert_eq!(retired, budget - left, "stretch {stretch}: retired, {exit:?}");
+        assert_eq!(
+            retired,
+            budget - left,
+            "stretch {stretch}: retired, {exit:?}"
+        );
         assert_eq!(exit, last, "stretch {stretch}");
         same(&mut fast, &mut plain, stretch);
         go_on(&mut fast, &mut plain);
@@ -74,7 +78,11 @@ fn compare(u: &mut Unstructured<'_>) -> Result<()> {
 
 fn same(fast: &mut Side, plain: &mut Side, stretch: u32) {
     let (a, b) = (&fast.machine, &plain.machine);
-    assert_eq!(a.cpu(CPU).regs, b.cpu(CPU).regs, "stretch {stretch}: registers");
+    assert_eq!(
+        a.cpu(CPU).regs,
+        b.cpu(CPU).regs,
+        "stretch {stretch}: registers"
+    );
     assert_eq!(a.cost, b.cost, "stretch {stretch}: counters");
     let verdicts = [&fast.oracle, &plain.oracle].map(|o| o.verdicts.counts().clone());
     assert_eq!(verdicts[0], verdicts[1], "stretch {stretch}: verdicts");
@@ -136,7 +144,11 @@ fn instruction(u: &mut Unstructured<'_>) -> Result<u32> {
         // add r0, r0, #4
         return Ok(0xe280_0004);
     }
-    let (kind, a, b) = (u.arbitrary::<u8>()?, u.arbitrary::<u8>()?, u.arbitrary::<u8>()?);
+    let (kind, a, b) = (
+        u.arbitrary::<u8>()?,
+        u.arbitrary::<u8>()?,
+        u.arbitrary::<u8>()?,
+    );
     let (rd, rn) = (u32::from(a & 7), u32::from(a >> 4 & 7));
     let imm = u32::from(b) & 0xfc;
     Ok(match kind % 16 {

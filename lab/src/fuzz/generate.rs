@@ -75,7 +75,12 @@ impl Maker {
             0..=2 => self.push(Op::Enter(space, va, page, u.arbitrary()?)),
             3 => self.push(Op::EnterQuick(space, va, page, u.arbitrary()?)),
             4 => self.push(Op::Remove(space, va, u.int_in_range(1..=4)?)),
-            5 => self.push(Op::Protect(space, va, u.int_in_range(1..=2)?, u.arbitrary()?)),
+            5 => self.push(Op::Protect(
+                space,
+                va,
+                u.int_in_range(1..=2)?,
+                u.arbitrary()?,
+            )),
             6 => self.push(Op::RemoveAll(page)),
             7 => self.push(Op::RemoveWrite(page)),
             8 => self.push(Op::ClearModify(page)),
@@ -297,7 +302,9 @@ impl Maker {
     fn page(&self, u: &mut Unstructured<'_>) -> Result<Page> {
         // The first page is drawn more often than all others, so that mappings share it.
         let n = u.arbitrary::<u8>()? % (2 * self.legal.ground.pages);
-        Ok(Page(n % self.legal.ground.pages * (n / self.legal.ground.pages)))
+        Ok(Page(
+            n % self.legal.ground.pages * (n / self.legal.ground.pages),
+        ))
     }
 
     fn user_va(&self, u: &mut Unstructured<'_>) -> Result<Va> {

@@ -163,7 +163,9 @@ impl Legal {
 
     /// The user mapping at an address.
     pub fn user(&self, space: Space, va: Va) -> Option<UserMap> {
-        let space = usize::from(space.0).checked_sub(1).filter(|s| *s < SPACES)?;
+        let space = usize::from(space.0)
+            .checked_sub(1)
+            .filter(|s| *s < SPACES)?;
         self.users[space][self.ground.user_slot(va.0)?]
     }
 
@@ -333,7 +335,11 @@ impl Legal {
                 event == *e && self.is_buffer(*v, *p, *n) && self.inside(*v, va)
             }
             (Open::Io(read, va), Op::Buffer(e, v, p, n)) => {
-                let ends = if read { Event::IoDoneRead } else { Event::IoDoneWrite };
+                let ends = if read {
+                    Event::IoDoneRead
+                } else {
+                    Event::IoDoneWrite
+                };
                 ends == *e && va == v.0 && self.is_buffer(*v, *p, *n)
             }
             (Open::Io(true, va), Op::DmaRead(v, _)) | (Open::Io(false, va), Op::DmaWrite(v)) => {

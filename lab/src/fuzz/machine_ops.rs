@@ -10,11 +10,11 @@
 use std::sync::Arc;
 
 use arbitrary::{Result, Unstructured};
-use machine::profile::{CacheProfile, DrainsOn, Lookup, Looks, Replacement, UncachedHit};
+use machine::profile::{CacheProfile, DrainsOn, Looks, Lookup, Replacement, UncachedHit};
 use machine::tlb::TlbEntry;
 use machine::{
-    Ap, CpuId, Frame, LineOp, Machine, Mark, Observer, PhysAddr, Place, Profile, Pte, Seen,
-    Step, VirtAddr, Width,
+    Ap, CpuId, Frame, LineOp, Machine, Mark, Observer, PhysAddr, Place, Profile, Pte, Seen, Step,
+    VirtAddr, Width,
 };
 
 use super::flat::{Flat, Opinion};
@@ -158,7 +158,10 @@ fn profile(u: &mut Unstructured<'_>) -> Result<Profile> {
         DrainsOn::Walk,
         DrainsOn::Fill,
     ];
-    let chosen = all.into_iter().enumerate().filter(|(n, _)| bits >> n & 1 == 1);
+    let chosen = all
+        .into_iter()
+        .enumerate()
+        .filter(|(n, _)| bits >> n & 1 == 1);
     p.write_buffer.drains_on = chosen.map(|(_, d)| d).collect();
     p.fetch_buffer.words = u.int_in_range(1..=2)?;
     if u.arbitrary()? {
@@ -186,7 +189,8 @@ fn action(u: &mut Unstructured<'_>) -> Result<Action> {
     let at = u.arbitrary::<u8>()? % (PAGES * PAGE as u8);
     let va = VirtAddr(u32::from(at));
     let slot = u32::from(at) % 4;
-    let width = |u: &mut Unstructured<'_>| u.choose(&[Width::Word, Width::Half, Width::Byte]).copied();
+    let width =
+        |u: &mut Unstructured<'_>| u.choose(&[Width::Word, Width::Half, Width::Byte]).copied();
     let op = |u: &mut Unstructured<'_>| {
         use LineOp::{Clean, CleanInvalidate, Invalidate};
         u.choose(&[Clean, CleanInvalidate, Invalidate]).copied()
@@ -200,7 +204,10 @@ fn action(u: &mut Unstructured<'_>) -> Result<Action> {
         14 => Action::Step(Step::Icache(va)),
         15 => Action::Step(Step::IcacheAll),
         16 => Action::Step(Step::Drain),
-        17 => Action::Step(Step::L2Physical(op(u)?, PhysAddr(u32::from(at) % (FRAMES * PAGE)))),
+        17 => Action::Step(Step::L2Physical(
+            op(u)?,
+            PhysAddr(u32::from(at) % (FRAMES * PAGE)),
+        )),
         18 => Action::Step(Step::EvictData(slot)),
         19 => Action::Step(Step::EvictL2(slot)),
         20 => Action::Step(Step::EvictInstruction(slot)),
@@ -213,7 +220,12 @@ fn action(u: &mut Unstructured<'_>) -> Result<Action> {
         ])?),
         23..=24 => {
             let frame = Frame(u32::from(u.arbitrary::<u8>()?) % FRAMES);
-            Action::Map(at / PAGE as u8, frame, u.int_in_range(0..=3)?, u.arbitrary()?)
+            Action::Map(
+                at / PAGE as u8,
+                frame,
+                u.int_in_range(0..=3)?,
+                u.arbitrary()?,
+            )
         }
         25 => *u.choose(&[Action::DmaIn(at), Action::DmaOut(at)])?,
         26 => Action::Sync(at),
@@ -311,7 +323,11 @@ impl Bench {
             && seen.pa().0 != self.truth(seen.va.0)
         {
             let told = self.counts()[3] > before[3];
-            return if told { Ok(false) } else { Err("a stale TLB copy was used".to_owned()) };
+            return if told {
+                Ok(false)
+            } else {
+                Err("a stale TLB copy was used".to_owned())
+            };
         }
         self.compare(action, opinion, before, kept)?;
         if self.careful {
@@ -414,24 +430,30 @@ impl Bench {
                     return Opinion::Fine;
                 };
                 let got = word.to_le_bytes();
-                self.flat.load(self.truth(va.0), &got[..width.bytes() as usize])
+                self.flat
+                    .load(self.truth(va.0), &got[..width.bytes() as usize])
             }
             Action::Fetch(at) => {
                 let va = aligned(at, Width::Word);
                 let Ok(word) = machine.fetch(CPU, va, Width::Word, true, watch) else {
                     return Opinion::Fine;
                 };
-                let buffered = |(seen, _): (Seen, u32)| matches!(seen.place, Place::FetchBuffer { .. });
+                let buffered =
+                    |(seen, _): (Seen, u32)| matches!(seen.place, Place::FetchBuffer { .. });
                 let filled = watch.seen.filter(|s| buffered(*s)).map(|_| watch.filled);
-                self.flat.fetch(self.truth(va.0), &word.to_le_bytes(), filled)
+                self.flat
+                    .fetch(self.truth(va.0), &word.to_le_bytes(), filled)
             }
             Action::Store(at, width, user) => {
                 let va = aligned(at, width);
                 let value = self.value();
-                let done = self.machine.store(CPU, va, width, value, user, &mut self.watch);
+                let done = self
+                    .machine
+                    .store(CPU, va, width, value, user, &mut self.watch);
                 if done.is_ok() {
                     let bytes = &value.to_le_bytes()[..width.bytes() as usize];
-                    self.flat.store(self.truth(va.0), bytes, !user, self.watch.now);
+                    self.flat
+                        .store(self.truth(va.0), bytes, !user, self.watch.now);
                 }
                 Opinion::Fine
             }
@@ -501,4 +523,3 @@ impl Bench {
 fn aligned(at: u8, width: Width) -> VirtAddr {
     VirtAddr(u32::from(at) & !(width.bytes() - 1))
 }
-

@@ -45,10 +45,23 @@ fn operation(model: &Model, (kind, a, b, c): Draft, serial: u32) -> Option<Proce
         0 => Do::Exec(path, Vec::new()),
         1 => Do::Fork(1 + c % 3),
         2 => Do::Exit,
-        3..=4 => Do::Read { path, offset, bytes },
-        5..=6 => Do::Write { path: "/f".to_owned(), offset, bytes, value },
+        3..=4 => Do::Read {
+            path,
+            offset,
+            bytes,
+        },
+        5..=6 => Do::Write {
+            path: "/f".to_owned(),
+            offset,
+            bytes,
+            value,
+        },
         7..=9 => Do::Mmap {
-            path: if b & 0x40 == 0 { "/f".to_owned() } else { String::new() },
+            path: if b & 0x40 == 0 {
+                "/f".to_owned()
+            } else {
+                String::new()
+            },
             at: slot,
             bytes: PAGE * (1 + u32::from(b >> 6)),
             rights,
@@ -64,7 +77,12 @@ fn operation(model: &Model, (kind, a, b, c): Draft, serial: u32) -> Option<Proce
         21 => Do::Load(BUFFER + u32::from(c) * 4),
         22 => Do::Recycle(String::new()),
         _ => Do::Daemon(
-            [Daemon::Syncer, Daemon::Bufdaemon, Daemon::Pagedaemon, Daemon::GUp][usize::from(c) % 4],
+            [
+                Daemon::Syncer,
+                Daemon::Bufdaemon,
+                Daemon::Pagedaemon,
+                Daemon::GUp,
+            ][usize::from(c) % 4],
         ),
     };
     let pid = if processes.is_empty() { 1 + c % 3 } else { pid };
@@ -121,7 +139,10 @@ fn boot() -> State {
             Content::Data(bytes) => (0..bytes).map(|b| (b / 4 + n as u32) as u8).collect(),
             Content::Guest(_) => Vec::new(),
         };
-        state.vfs.fs_add_file(&file.path, &bytes).expect("room for it");
+        state
+            .vfs
+            .fs_add_file(&file.path, &bytes)
+            .expect("room for it");
     }
     state
 }
@@ -166,9 +187,8 @@ fn run(policy: &Policy, ops: &[ProcessOp]) -> Result<Vec<u64>, Wrong> {
 
 /// Shrinks and reports.
 fn report(policy: &Policy, ops: &[ProcessOp], wrong: &Wrong) -> String {
-    let same = |ops: &[ProcessOp]| {
-        legal(ops) && run(policy, ops).is_err_and(|w| w.kind == wrong.kind)
-    };
+    let same =
+        |ops: &[ProcessOp]| legal(ops) && run(policy, ops).is_err_and(|w| w.kind == wrong.kind);
     let least = minimise(ops, |_| Vec::new(), same);
     let lines: Vec<Line> = least
         .iter()
@@ -228,7 +248,10 @@ fn every_reference_policy_gives_what_a_coherent_machine_would() {
     if let Err(error) = result {
         panic!("{error}");
     }
-    assert!(applied as u32 > cases() * 8, "only {applied} operations were applied");
+    assert!(
+        applied as u32 > cases() * 8,
+        "only {applied} operations were applied"
+    );
 }
 
 #[test]

@@ -139,12 +139,24 @@ impl Model {
                 *len == PAGE && area(*va).is_some()
             }
             Do::Mprotect(va, len, _) => *len == PAGE && *va >= MAPS && area(*va).is_some(),
-            Do::Mmap { path, at, bytes, .. } => {
+            Do::Mmap {
+                path, at, bytes, ..
+            } => {
                 let end = at + bytes;
                 let inside = *at >= MAPS && end <= MAPS + SLOTS * PAGE && *bytes > 0;
                 lives && inside && (path.is_empty() || (path == "/f" && *bytes <= BYTES))
             }
-            Do::Read { path, offset, bytes } | Do::Write { path, offset, bytes, .. } => {
+            Do::Read {
+                path,
+                offset,
+                bytes,
+            }
+            | Do::Write {
+                path,
+                offset,
+                bytes,
+                ..
+            } => {
                 let writes = matches!(op.what, Do::Write { .. });
                 let file = self.file(path).filter(|n| *n == 2 || !writes);
                 let end = offset + bytes;
@@ -177,7 +189,13 @@ impl Model {
                     area.rights = *rights;
                 }
             }
-            Do::Mmap { path, at, bytes, rights, shared } => {
+            Do::Mmap {
+                path,
+                at,
+                bytes,
+                rights,
+                shared,
+            } => {
                 let file = self.file(path);
                 for n in 0..bytes.div_ceil(PAGE) {
                     let area = Area {
@@ -205,7 +223,10 @@ impl Model {
 
     /// System calls with a path or a block of arguments write into the buffer.
     fn forget_buffer(&mut self, op: &ProcessOp) {
-        let kept = matches!(op.what, Do::Store(..) | Do::Daemon(_) | Do::Msync(..) | Do::Switch);
+        let kept = matches!(
+            op.what,
+            Do::Store(..) | Do::Daemon(_) | Do::Msync(..) | Do::Switch
+        );
         if !kept && let Some(p) = self.processes.get_mut(&op.pid) {
             p.buffer.clear();
         }
@@ -295,14 +316,23 @@ impl Model {
 
     fn transfer(&mut self, op: &ProcessOp) -> Expected {
         match &op.what {
-            Do::Read { path, offset, bytes } => {
+            Do::Read {
+                path,
+                offset,
+                bytes,
+            } => {
                 let file = self.file(path).expect("admitted");
                 let range = *offset as usize..(offset + bytes) as usize;
                 let data = self.files[file].1[range].to_vec();
                 self.processes.entry(op.pid).or_default().buffer = data;
                 Expected::Value(*bytes)
             }
-            Do::Write { path, offset, bytes, value } => {
+            Do::Write {
+                path,
+                offset,
+                bytes,
+                value,
+            } => {
                 let file = self.file(path).expect("admitted");
                 for n in 0..*bytes {
                     let word = value.wrapping_add(n / 4).to_le_bytes();

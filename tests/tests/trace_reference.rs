@@ -117,14 +117,13 @@ impl Plain {
         let mut written = 0;
         for n in 0..self.sets.len() {
             for way in 0..self.sets[n].len() {
-                if let Some(slot) = self.sets[n][way].filter(|s| s.dirty) {
-                    if self.in_range(record, slot.line) {
-                        written += 1;
-                        self.sets[n][way] = Some(Slot {
-                            dirty: false,
-                            ..slot
-                        });
-                    }
+                let dirty = self.sets[n][way].filter(|s| s.dirty);
+                if let Some(slot) = dirty.filter(|s| self.in_range(record, s.line)) {
+                    written += 1;
+                    self.sets[n][way] = Some(Slot {
+                        dirty: false,
+                        ..slot
+                    });
                 }
             }
         }

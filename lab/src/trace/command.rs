@@ -242,10 +242,20 @@ fn draw_sweep(file: &Path, runs: &[(String, Results)]) -> Result<(), TraceError>
         rate("itlb", |r| r.itlb.as_ref().map(|u| (u.misses, u.accesses))),
         rate("dtlb", |r| r.dtlb.as_ref().map(|u| (u.misses, u.accesses))),
     ];
-    let labels: Vec<String> = runs.iter().map(|(label, _)| label.clone()).collect();
+    let labels: Vec<String> = runs.iter().map(|(label, _)| short(label)).collect();
     let there: Vec<Series> = series
         .into_iter()
         .filter(|s| !s.points.is_empty())
         .collect();
     plot::sweep(file, &labels, &there)
+}
+
+/// The sizes of a setup's label, for the axis of a picture.
+fn short(label: &str) -> String {
+    let size = |part: &str| {
+        let shape = part.split('=').nth(1).unwrap_or(part);
+        shape.split(':').next().unwrap_or(shape).to_owned()
+    };
+    let sizes: Vec<String> = label.split(' ').map(size).collect();
+    sizes.join("/")
 }

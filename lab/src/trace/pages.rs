@@ -13,7 +13,7 @@ use super::sim::{Follow, Misses};
 use super::symbols::Symbols;
 
 /// Most pages that are told apart.
-pub const PAGES_MAX: usize = 1 << 20;
+pub const PAGES_MAX: usize = 1 << 18;
 
 /// Accesses and misses of a page or a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -88,9 +88,9 @@ impl Pages {
 
     /// The `most` pages with the most misses, and the sum of those not told apart if there are any.
     pub fn rows(&self, most: usize) -> Vec<Row> {
-        let mut all: Vec<_> = self.tallies[1..].to_vec();
+        let mut all: Vec<_> = self.tallies[1..].iter().collect();
         all.sort_by_key(|(page, tally)| (u64::MAX - tally.misses(), *page));
-        let row = |(page, tally): &(u64, Tally)| Row {
+        let row = |(page, tally): &&(u64, Tally)| Row {
             name: format!("{page:#010x}"),
             tally: *tally,
         };
@@ -175,13 +175,14 @@ impl Follow for Functions {
 
 /// Goes over every miss with the field that counts it.
 fn tally_misses(misses: &Misses, mut each: impl FnMut(usize, fn(&mut Tally))) {
-    let kinds: [(&Vec<u32>, fn(&mut Tally)); 4] = [
-        (&misses.l1i, |t| t.l1i_misses += 1),
-        (&misses.l1d, |t| t.l1d_misses += 1),
-        (&misses.itlb, |t| t.itlb_misses += 1),
-        (&misses.dtlb, |t| t.dtlb_misses += 1),
+    let counts: [fn(&mut Tally); 4] = [
+        |t| t.l1i_misses += 1,
+        |t| t.l1d_misses += 1,
+        |t| t.itlb_misses += 1,
+        |t| t.dtlb_misses += 1,
     ];
-    for (list, count) in kinds {
+    let lists = [&misses.l1i, &misses.l1d, &misses.itlb, &misses.dtlb];
+    for (list, count) in lists.into_iter().zip(counts) {
         list.iter().for_each(|at| each(*at as usize, count));
     }
 }

@@ -40,7 +40,7 @@ impl Synthetic {
     /// Code runs straight on in 64 KiB, or jumps.
     fn fetch(&mut self, jump: Option<u64>) -> u64 {
         let offset = match jump {
-            Some(v) => v % 0x1_0000 & !3,
+            Some(v) => (v % 0x1_0000) & !3,
             None => (self.pc - 0x1_0000 + 4) % 0x1_0000,
         };
         self.pc = 0x1_0000 + offset;
@@ -60,7 +60,7 @@ impl Iterator for Synthetic {
     fn next(&mut self) -> Option<Ref> {
         let r = self.random();
         let (k, v) = (r >> 56 & 0xff, r >> 20 & 0xffff_ffff);
-        let hot = |bytes: u64| 0x40_0000 + (v % bytes & !3);
+        let hot = |bytes: u64| 0x40_0000 + ((v % bytes) & !3);
         let (kind, va) = match k {
             0..8 => (Kind::Fetch, self.fetch(Some(v))),
             8..128 => (Kind::Fetch, self.fetch(None)),

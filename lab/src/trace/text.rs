@@ -102,7 +102,7 @@ fn lines(
     text: &[u8],
     out: &mut Vec<Ref>,
     most: usize,
-    line: impl Fn(&mut Line, &mut Ref) -> Result<bool, Fault>,
+    line: impl Fn(&mut Line<'_>, &mut Ref) -> Result<bool, Fault>,
 ) -> Parsed {
     let mut done = Parsed {
         bytes: 0,
@@ -135,7 +135,7 @@ struct Line<'a> {
     at: usize,
 }
 
-impl Line<'_> {
+impl<'a> Line<'a> {
     #[inline]
     fn peek(&self) -> u8 {
         self.text[self.at]
@@ -157,10 +157,54 @@ impl Line<'_> {
         self.at += 1;
     }
 
-    /// A hexadecimal number that ends where `ends` says.
+    /// The next bytes, of which any can be looked at without asking whether it is there.
+    #[inline]
+    fn window(&self) -> Option<&'a [u8; 32]> {
+        self.text[self.at..].first_chunk()
+    }
+
+    /// Address and size as they mostly are: digits at `START`, `SEPARATOR`, one or two digits to the
+    /// base `RADIX`, newline. If so, puts them in and goes to the newline; otherwise does nothing.
     ///
     /// Digit by digit: most lines are as long as the one before, so the processor guesses the end and
     /// goes on with the next line, which finding the end by arithmetic would make it wait for.
+    #[inline]
+    fn plain_fields<const START: usize, const SEPARATOR: u8, const RADIX: u8>(
+        &mut self,
+        window: &[u8; 32],
+        out: &mut Ref,
+    ) -> bool {
+        let at = |n: usize| window[n & 31];
+        let digit = |n: usize| HEX[usize::from(at(n))];
+        let mut n = START;
+        let mut va = 0_u64;
+        while digit(n) < 16 && n < START + 16 {
+            va = va << 4 | u64::from(digit(n));
+            n += 1;
+        }
+        let (first, second) = (digit(n + 1), digit(n + 2));
+        let (size, end) = if at(n + 2) == b'\n' {
+            (u32::from(first), n + 2)
+        } else {
+            (
+                u32::from(first) * u32::from(RADIX) + u32::from(second),
+                n + 3,
+            )
+        };
+        let digits = first < RADIX && (end == n + 2 || second < RADIX);
+        if n == START || at(n) != SEPARATOR || !digits || at(end) != b'\n' {
+            return false;
+        }
+        let kind = out.kind;
+        if !(Ref { va, size, kind }).is_possible() {
+            return false;
+        }
+        (out.va, out.size) = (va, size);
+        self.at += end;
+        true
+    }
+
+    /// A hexadecimal number that ends where `ends` says.
     #[inline]
     fn hex(&mut self, fault: Fault, ends: impl Fn(u8) -> bool) -> Result<u64, Fault> {
         let from = self.at;
@@ -222,6 +266,15 @@ impl Line<'_> {
 
 #[inline]
 fn xdin_line(line: &mut Line, out: &mut Ref) -> Result<bool, Fault> {
+    if let Some(window) = line.window() {
+        let kind = Kind::from_code(XDIN_KIND[usize::from(window[0])]);
+        if let (Some(kind), b' ') = (kind, window[1]) {
+            out.kind = kind;
+            if line.plain_fields::<2, b' ', 16>(window, out) {
+                return Ok(true);
+            }
+        }
+    }
     line.skip_blanks();
     let kind = XDIN_KIND[usize::from(line.peek())];
     out.kind = Kind::from_code(kind).ok_or(Fault::Label)?;
@@ -265,6 +318,11 @@ fn lackey_line(line: &mut Line, out: &mut Ref) -> Result<bool, Fault> {
         [b'\n', ..] | [b'\r', b'\n', ..] => return Ok(false),
         _ => return Err(Fault::Lackey),
     };
+    if let Some(window) = line.window()
+        && line.plain_fields::<3, b',', 10>(window, out)
+    {
+        return Ok(true);
+    }
     line.at += 3;
     out.va = line.hex(Fault::Comma, |b| b == b',')?;
     line.at += 1;

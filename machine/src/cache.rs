@@ -31,6 +31,8 @@ pub struct Cache {
     geometry: Geometry,
     lookup: Lookup,
     dirty_shift: u32,
+    /// Sets that the physical address tells apart: a page's offset is the same in both addresses.
+    sets_known: u32,
     /// Line number of the tag address, or `INVALID`.
     tags: Vec<u64>,
     /// Physical address of each line.
@@ -47,8 +49,8 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// An empty cache with bytes.
-    pub fn new(profile: &CacheProfile) -> Self {
+    /// An empty cache with bytes, on a machine with pages of `page` bytes.
+    pub fn new(profile: &CacheProfile, page: u32) -> Self {
         let sets = profile.size / profile.line / profile.ways;
         let geometry = Geometry {
             line_shift: profile.line.trailing_zeros(),
@@ -58,6 +60,9 @@ impl Cache {
         };
         let mut cache = Self::tags_only(geometry);
         cache.lookup = profile.lookup;
+        if profile.lookup != Lookup::Pipt {
+            cache.sets_known = sets.min(page / profile.line);
+        }
         cache.dirty_shift = profile.dirty_bytes().trailing_zeros();
         cache.pa = vec![0; cache.tags.len()];
         cache.data = vec![0; profile.size as usize];
@@ -73,6 +78,7 @@ impl Cache {
             geometry,
             lookup: Lookup::Pipt,
             dirty_shift: geometry.line_shift,
+            sets_known: geometry.set_mask + 1,
             tags: vec![INVALID; slots],
             pa: Vec::new(),
             dirty: vec![0; slots],
@@ -92,6 +98,12 @@ impl Cache {
     /// Line size, bytes.
     pub fn line_bytes(&self) -> u32 {
         1 << self.geometry.line_shift
+    }
+
+    /// log2 of the line size.
+    #[inline]
+    pub(crate) fn line_shift(&self) -> u32 {
+        self.geometry.line_shift
     }
 
     /// Number of lines.
@@ -135,6 +147,21 @@ impl Cache {
         ways.iter()
             .position(|t| *t == line)
             .map(|way| (base + way) as u32)
+    }
+
+    /// The same, for one who has a guess of the way and wants to know it better: a line is in one
+    /// way at most, so the answer does not depend on the guess.
+    #[inline]
+    pub(crate) fn find_near(&self, (index, tag): (u64, u64), guess: &mut u8) -> Option<u32> {
+        let base = self.set_base(index);
+        let line = tag >> self.geometry.line_shift;
+        let ways = &self.tags[base..base + self.geometry.ways as usize];
+        if ways.get(usize::from(*guess)) == Some(&line) {
+            return Some(base as u32 + u32::from(*guess));
+        }
+        let way = ways.iter().position(|t| *t == line)?;
+        *guess = way as u8;
+        Some((base + way) as u32)
     }
 
     /// Counts a use of a line that is in, for LRU.
@@ -256,10 +283,15 @@ impl Cache {
         &mut self.data[at..at + (1 << self.geometry.line_shift)]
     }
 
-    /// The valid slots whose line was filled from the line-sized block at `pa`.
+    /// The valid slots whose line was filled from the line-sized block at `pa`, in order: one set of
+    /// each colour is looked at.
     pub fn holders(&self, pa: u32) -> impl Iterator<Item = u32> + '_ {
         let block = pa & !(self.line_bytes() - 1);
-        (0..self.slots()).filter(move |s| self.valid(*s) && self.pa(*s) == block)
+        let low = (block >> self.geometry.line_shift) & (self.sets_known - 1);
+        let sets = (low..=self.geometry.set_mask).step_by(self.sets_known as usize);
+        let ways = self.geometry.ways;
+        sets.flat_map(move |set| set * ways..(set + 1) * ways)
+            .filter(move |s| self.valid(*s) && self.pa(*s) == block)
     }
 
     /// The valid slots, in order.

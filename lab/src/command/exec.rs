@@ -35,6 +35,9 @@ pub struct ExecArgs {
     /// End the run after so many instructions
     #[arg(long, default_value_t = 1 << 32)]
     max_instructions: u64,
+    /// Take no shortcut: every access goes the whole way, the reference for the fast path
+    #[arg(long)]
+    plain: bool,
     /// Print one JSON object on stdout instead of the program's output
     #[arg(long)]
     json: bool,
@@ -60,6 +63,7 @@ pub fn run(args: &ExecArgs) -> super::Result {
     let path = place(&mut state, &args.elf)?;
     let oracle = system::oracle(&state);
     let mut world = system::world(state, policy, oracle);
+    world.state.machine.set_plain(args.plain);
     let words: Vec<&str> = args.args.iter().map(String::as_str).collect();
     let limits = Limits::instructions(args.max_instructions);
     let run = system::run(&mut world, &path, &words, limits)

@@ -57,6 +57,12 @@ impl Bits {
         self.0[offset / 64] |= ((1 << len) - 1) << (offset % 64);
     }
 
+    /// Sets some of the bits of up to four bytes in one word of the page.
+    #[inline]
+    fn add(&mut self, offset: usize, bits: u64) {
+        self.0[offset / 64] |= bits << (offset % 64);
+    }
+
     /// Clears one bit.
     pub fn clear(&mut self, offset: usize) {
         self.0[offset / 64] &= !(1 << (offset % 64));
@@ -107,6 +113,13 @@ impl Page {
             })
         });
         let before = pending.mask.word(offset, len);
+        if before == (1 << len) - 1 {
+            let other = (0..len).fold(0, |bits, n| {
+                bits | u64::from(truth[offset + n] != bytes[n]) << n
+            });
+            pending.many.add(offset, other);
+            return;
+        }
         for n in (0..len).filter(|n| before >> n & 1 == 1) {
             if truth[offset + n] != bytes[n] {
                 pending.many.set(offset + n, 1);

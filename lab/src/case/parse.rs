@@ -271,6 +271,11 @@ impl Source<'_> {
         if let Some(pid) = who.strip_prefix('p').and_then(|n| n.parse::<u8>().ok()) {
             return Ok(Action::Process(self.process(node, pid, verb)?));
         }
+        if who == "K"
+            && let Some(what) = self.daemon(node, verb)?
+        {
+            return Ok(Action::Process(ProcessOp { pid: 0, what }));
+        }
         let op = match who {
             "K" => self.kernel(node, verb)?,
             "hw" => self.hardware(node, verb)?,
@@ -285,6 +290,17 @@ impl Source<'_> {
             },
         };
         Ok(Action::Bare(op))
+    }
+
+    /// What kernel threads and the buffer cache do by themselves.
+    fn daemon(&self, node: &KdlNode, verb: &str) -> Parsed<Option<process::Do>> {
+        if verb == "recycle-buffers" {
+            let path = positional(node, 1)
+                .and_then(KdlValue::as_string)
+                .unwrap_or("");
+            return Ok(Some(process::Do::Recycle(path.to_owned())));
+        }
+        Ok(process::Daemon::by_name(verb).map(process::Do::Daemon))
     }
 
     fn page(&self, node: &KdlNode) -> Parsed<Page> {
@@ -358,7 +374,7 @@ impl Source<'_> {
                 self.page(node)?,
                 self.count(node, "count")?,
             ),
-            _ => return Err(self.unknown(node, verb, "switch, kenter, kremove, qenter, qremove, load, store, zero, copy, remove-all, remove-write, clear-modify, clear-reference, recycle, dma-read, dma-write, will, did, buffer")),
+            _ => return Err(self.unknown(node, verb, "switch, kenter, kremove, qenter, qremove, load, store, zero, copy, remove-all, remove-write, clear-modify, clear-reference, recycle, dma-read, dma-write, will, did, buffer, syncer, bufdaemon, pagedaemon, g_up, recycle-buffers")),
         })
     }
 

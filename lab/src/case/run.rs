@@ -7,10 +7,13 @@ use pmap::{PmapCtx, PmapVerbs, Policy, SpaceId};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-use super::{Action, Case};
+use super::{Action, Case, Content};
+use crate::guests;
 use crate::journal::{Detail, Entry};
 use crate::op::{CPU0, Op, Outcome, evict_all};
 use crate::oracle::{Oracle, Verdict, Verdicts};
+use crate::process::{Players, ProcessOp, program};
+use crate::system;
 use crate::world::{State, World};
 
 /// What one step of a case did.
@@ -80,9 +83,21 @@ pub struct Row {
 
 /// Runs a case under one policy.
 pub fn run_one(case: &Case, profile: Arc<Profile>, policy: Policy) -> Row {
-    let state = State::boot(profile.clone());
-    let layout = state.pmap.layout;
-    let oracle = Oracle::new(&state.machine, (layout.tables.1, layout.tables.2));
+    let mut state = if case.has_processes() {
+        system::boot(profile.clone(), |_| {})
+    } else {
+        State::boot(profile.clone())
+    };
+    for (n, file) in case.files.iter().enumerate() {
+        let bytes = match &file.content {
+            Content::Program(words) => program(*words, n as u32),
+            Content::Data(bytes) => (0..*bytes).map(|b| (b / 4 + n as u32) as u8).collect(),
+            Content::Guest(name) => guests::by_name(name).map_or(Vec::new(), |g| g.bytes.to_vec()),
+        };
+        // A file that does not fit is missed by the operations that name it.
+        let _ = state.vfs.fs_add_file(&file.path, &bytes);
+    }
+    let oracle = system::oracle(&state);
     let (name, machine) = (policy.name, profile.name.clone());
     let mut world = World::new(state, policy, oracle);
     world.journal.detail = Detail::Plans;
@@ -91,12 +106,13 @@ pub fn run_one(case: &Case, profile: Arc<Profile>, policy: Policy) -> Row {
         world: &mut world,
         steps: Vec::new(),
         page: None,
+        players: Players::default(),
     };
     runner.prepare();
     for line in &case.lines {
         match &line.action {
             Action::Bare(op) => runner.step(&line.text, op),
-            Action::Process(_) => {}
+            Action::Process(op) => runner.process(&line.text, op),
         }
     }
     runner.finish();
@@ -130,11 +146,15 @@ struct Runner<'a> {
     steps: Vec<StepRecord>,
     /// The page that the last operation was about.
     page: Option<Frame>,
+    players: Players,
 }
 
 impl Runner<'_> {
     /// Makes the spaces that the case names and switches to the first.
     fn prepare(&mut self) {
+        if self.case.has_processes() {
+            return;
+        }
         let spaces = self.case.lines.iter().filter_map(|l| match &l.action {
             Action::Bare(op) => op.space(),
             Action::Process(_) => None,
@@ -152,6 +172,14 @@ impl Runner<'_> {
         self.record(text, |world| op.run(world));
     }
 
+    fn process(&mut self, text: &str, op: &ProcessOp) {
+        self.page = self.players.page(self.world, op).or(self.page);
+        let mut players = std::mem::take(&mut self.players);
+        self.record(text, |world| players.play(world, op));
+        self.page = players.page(self.world, op).or(self.page);
+        self.players = players;
+    }
+
     /// Every case ends by draining and evicting in the worst order.
     fn finish(&mut self) {
         self.record("end: drain and evict everything", |world| {
@@ -165,7 +193,7 @@ impl Runner<'_> {
         let context = format!("step {}, {text}", self.steps.len() + 1);
         self.world.observer.set_context(&context);
         let outcome = action(self.world);
-        if let Some(broken) = self.world.pmap().check() {
+        if let Some(broken) = self.world.state.check() {
             self.world.mark(CPU0, Mark::BrokenRule(broken));
         }
         let journal: Vec<Entry> = self

@@ -78,6 +78,9 @@ pub struct Options {
     pub turns: u32,
     /// Which program is measured.
     pub program: &'static str,
+    /// Whether kernel functions touch lines of their own (`kern::footprint`). Without them nothing but the
+    /// story's own data displaces a line.
+    pub footprint: bool,
 }
 
 impl Default for Options {
@@ -85,6 +88,7 @@ impl Default for Options {
         Self {
             turns: TURNS,
             program: "testsimple",
+            footprint: true,
         }
     }
 }
@@ -97,6 +101,9 @@ pub fn tell(profile: &Arc<Profile>, policy: Policy, options: &Options) -> Result
     let span = tracing::info_span!("story", policy = policy.name);
     let _entered = span.enter();
     let mut stage = Stage::new(profile.clone(), policy);
+    if !options.footprint {
+        stage.world.state.kern.config.footprints = kern::Footprints::default();
+    }
     let program = format!("/bin/{}", options.program);
     let turns = options.turns.to_string();
     stage.act("read act");

@@ -44,7 +44,7 @@ pub fn table(story: &Story, predictions: &[Prediction]) -> String {
     }
     let _ = writeln!(
         out,
-        "\nbefore, after: the program's own time before and after somebody read its file; the seed has {SEED_RATIO:.1} times\nuncached: its mapped text pages; map-first, read-first: old versions executed of 32, or clean\nmaint., walk: cycles of the whole story"
+        "\nbefore, after: the program's own time before and after somebody read its file; the seed has {SEED_RATIO:.1} times\nuncached: its mapped text pages; map-first, read-first: old versions executed of 32, or clean;\nfewer than 32 where the kernel's own data displaced a dirty line in time\nmaint., walk: cycles of the whole story"
     );
     if !predictions.is_empty() {
         let _ = writeln!(

@@ -1,5 +1,11 @@
 //! Operations of processes, with files: what a program would ask by system calls, and its accesses.
 
+mod players;
+mod program;
+
+pub use players::Players;
+pub use program::program;
+
 use crate::op::Rights;
 
 /// A word of a case line.
@@ -82,6 +88,36 @@ pub enum Do {
     Switch,
     /// It runs until it ends, or so many instructions.
     Run(u32),
+    /// A kernel thread does a round of its work.
+    Daemon(Daemon),
+    /// Clean buffers of a file, or of all, are recycled.
+    Recycle(String),
+}
+
+/// A kernel thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Daemon {
+    /// Writes what is dirty.
+    Syncer,
+    /// Writes delayed buffers.
+    Bufdaemon,
+    /// Frees pages.
+    Pagedaemon,
+    /// Completes disk requests.
+    GUp,
+}
+
+impl Daemon {
+    /// The thread of that name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        match name {
+            "syncer" => Some(Daemon::Syncer),
+            "bufdaemon" => Some(Daemon::Bufdaemon),
+            "pagedaemon" => Some(Daemon::Pagedaemon),
+            "g_up" => Some(Daemon::GUp),
+            _ => None,
+        }
+    }
 }
 
 type Words = [(Option<String>, Word)];

@@ -2,6 +2,7 @@
 
 pub mod case;
 pub mod command;
+pub mod fuzz;
 pub mod guests;
 pub mod inject;
 pub mod journal;

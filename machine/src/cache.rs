@@ -9,6 +9,7 @@
 
 use crate::memory::{hash_bytes, mix};
 use crate::profile::{CacheProfile, Lookup, Replacement};
+use crate::types::Width;
 
 const INVALID: u64 = u64::MAX;
 
@@ -151,17 +152,56 @@ impl Cache {
 
     /// The same, for one who has a guess of the way and wants to know it better: a line is in one
     /// way at most, so the answer does not depend on the guess.
-    #[inline]
-    pub(crate) fn find_near(&self, (index, tag): (u64, u64), guess: &mut u8) -> Option<u32> {
-        let base = self.set_base(index);
-        let line = tag >> self.geometry.line_shift;
-        let ways = &self.tags[base..base + self.geometry.ways as usize];
-        if ways.get(usize::from(*guess)) == Some(&line) {
-            return Some(base as u32 + u32::from(*guess));
+    #[inline(always)]
+    pub(crate) fn find_near(&self, (index, tag): (u32, u32), guess: &mut u8) -> Option<u32> {
+        let set = index >> self.geometry.line_shift & self.geometry.set_mask;
+        let near = set * self.geometry.ways + u32::from(*guess);
+        let line = u64::from(tag >> self.geometry.line_shift);
+        if self.tags.get(near as usize) == Some(&line) && u32::from(*guess) < self.geometry.ways {
+            return Some(near);
         }
-        let way = ways.iter().position(|t| *t == line)?;
-        *guess = way as u8;
-        Some((base + way) as u32)
+        self.find_far((index, tag), guess)
+    }
+
+    #[inline(never)]
+    fn find_far(&self, (index, tag): (u32, u32), guess: &mut u8) -> Option<u32> {
+        let slot = self.find((u64::from(index), u64::from(tag)))?;
+        *guess = (slot % self.geometry.ways) as u8;
+        Some(slot)
+    }
+
+    /// Whether lines are indexed, and whether they are compared, by physical addresses.
+    pub(crate) fn physical(&self) -> (bool, bool) {
+        (self.lookup == Lookup::Pipt, self.lookup != Lookup::Vivt)
+    }
+
+    /// Reads a value out of a line.
+    #[inline(always)]
+    pub(crate) fn take(&self, slot: u32, offset: u32, width: Width) -> u32 {
+        let n = ((slot << self.geometry.line_shift) + offset) as usize;
+        match width {
+            Width::Byte => u32::from(self.data[n]),
+            Width::Half => {
+                let b = &self.data[n..n + 2];
+                u32::from(u16::from_le_bytes([b[0], b[1]]))
+            }
+            Width::Word => {
+                let b = &self.data[n..n + 4];
+                u32::from_le_bytes([b[0], b[1], b[2], b[3]])
+            }
+        }
+    }
+
+    /// Writes a value into a line.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, slot: u32, offset: u32, width: Width, value: u32) {
+        let n = ((slot << self.geometry.line_shift) + offset) as usize;
+        let b = value.to_le_bytes();
+        match width {
+            Width::Byte => self.data[n] = b[0],
+            Width::Half => self.data[n..n + 2].copy_from_slice(&b[..2]),
+            Width::Word => self.data[n..n + 4].copy_from_slice(&b),
+        }
     }
 
     /// Counts a use of a line that is in, for LRU.
@@ -296,7 +336,9 @@ impl Cache {
 
     /// The valid slots, in order.
     pub fn valid_slots(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.slots()).filter(|s| self.valid(*s))
+        let tags = self.tags.iter().zip(0..);
+        tags.filter(|(tag, _)| **tag != INVALID)
+            .map(|(_, slot)| slot)
     }
 
     /// A hash of all that decides future behaviour: valid lines with their bytes, and the victim

@@ -29,16 +29,19 @@ use crate::write_buffer::LINE_MAX;
 
 /// No page or line has this address.
 const NONE: u32 = 1;
-const PAGES: usize = 16;
+const PAGES: usize = 32;
 const WAYS: usize = 512;
 
 /// One page and one kind of access.
 #[derive(Clone, Copy)]
+#[repr(align(32))]
 struct Page {
     /// Its virtual address.
     va: u32,
-    /// Its physical address.
-    pa: u32,
+    /// The bits in which its physical address differs from the virtual one.
+    flip: u32,
+    /// The same for the address that the cache is indexed with, and for the one it compares.
+    keys: (u32, u32),
     /// The micro-TLB copy that was used.
     micro: u8,
     /// What [`Observer::naming`] was when the observer agreed with the translation; 0 if it did not.
@@ -59,9 +62,12 @@ pub(crate) struct Memo {
     line_naming: u32,
     /// Whether fetches from it need no report.
     line_trusted: bool,
-    words: [u32; LINE_MAX / 4],
+    bytes: [u8; LINE_MAX],
     /// By kind of access, as [`Access`] counts.
     pages: [[Page; PAGES]; 3],
+    /// For each micro-TLB copy, data side and fetch side, the places of `pages` that may hang on it,
+    /// one bit each.
+    hangers: [[u32; 8]; 2],
     /// Guesses, by line number: instruction side, data side.
     ways: [[u8; WAYS]; 2],
     /// Refills of the micro-TLBs that are accounted for: data side, fetch side.
@@ -74,7 +80,8 @@ impl Memo {
         let cpu = machine.cpu(cpu);
         let none = Page {
             va: NONE,
-            pa: 0,
+            flip: 0,
+            keys: (0, 0),
             micro: 0,
             naming: 0,
         };
@@ -88,8 +95,9 @@ impl Memo {
             line_pa: PhysAddr(0),
             line_naming: 0,
             line_trusted: false,
-            words: [0; LINE_MAX / 4],
+            bytes: [0; LINE_MAX],
             pages: [[none; PAGES]; 3],
+            hangers: [[0; 8]; 2],
             ways: [[0; WAYS]; 2],
             refills: [cpu.tlb.refills(false), cpu.tlb.refills(true)],
         }
@@ -108,17 +116,48 @@ impl Memo {
         (page.va == va & self.page_mask).then_some(page)
     }
 
-    /// The physical address of `va` in a known page.
+    /// The slot of a line of a known page, if it is in.
     #[inline(always)]
-    fn pa(&self, page: &Page, va: u32) -> u32 {
-        page.pa | va & !self.page_mask
+    fn slot(&mut self, side: usize, cache: &Cache, page: &Page, va: u32) -> Option<u32> {
+        let (index, tag) = (va ^ page.keys.0, va ^ page.keys.1);
+        let guess = &mut self.ways[side][(tag >> cache.line_shift()) as usize % WAYS];
+        cache.find_near((index, tag), guess)
     }
 
-    /// The slot of a line, if it is in.
+    /// A word or halfword of the line fetched last.
     #[inline(always)]
-    fn slot(&mut self, side: usize, cache: &Cache, keys: (u64, u64)) -> Option<u32> {
-        let guess = &mut self.ways[side][(keys.1 >> cache.line_shift()) as usize % WAYS];
-        cache.find_near(keys, guess)
+    fn word(&self, va: u32, width: Width) -> u32 {
+        let b = &self.bytes;
+        match width {
+            Width::Word => {
+                let n = va as usize % LINE_MAX & !3;
+                u32::from_le_bytes([b[n], b[n + 1], b[n + 2], b[n + 3]])
+            }
+            _ => {
+                let n = va as usize % LINE_MAX & !1;
+                u32::from(u16::from_le_bytes([b[n], b[n + 1]]))
+            }
+        }
+    }
+
+    /// Copies a line out, to where the low bits of its address say.
+    #[inline(always)]
+    fn copy(&mut self, va: u32, line: &[u8]) {
+        let at = (va & self.line_mask) as usize % LINE_MAX;
+        // The usual length is known to the compiler.
+        if let Ok(line) = <&[u8; 32]>::try_from(line) {
+            self.bytes[at..at + 32].copy_from_slice(line);
+        } else {
+            self.bytes[at..at + line.len()].copy_from_slice(line);
+        }
+    }
+
+    /// Remembers a page.
+    fn keep(&mut self, access: Access, page: Page) {
+        let place = self.place(page.va);
+        let fetch = access == Access::Fetch;
+        self.hangers[usize::from(fetch)][usize::from(page.micro)] |= 1 << place;
+        self.pages[access as usize][place] = page;
     }
 
     /// A copy came into this side's micro-TLB: forgets the pages whose answer it may change.
@@ -129,14 +168,24 @@ impl Memo {
         if refills == known {
             return;
         }
-        // An access refills once at most; then the copy that came in is the one it used.
-        let one = refills == known.wrapping_add(1);
+        // An access refills once at most; then the copy that came in is the one it used. A copy of one
+        // page comes in only if none matched that page, so the other pages keep their answers.
         let (micro, entry) = tlb.used(fetch);
+        let one = refills == known.wrapping_add(1) && entry.mask == self.page_mask;
+        let hangers = &mut self.hangers[usize::from(fetch)];
+        let mut places = if one {
+            std::mem::take(&mut hangers[usize::from(micro)])
+        } else {
+            *hangers = [0; 8];
+            u32::MAX
+        };
         let kinds = if fetch { 0..1 } else { 1..3 };
-        for page in self.pages[kinds].iter_mut().flatten() {
-            if !one || page.micro == micro || entry.matches(page.va) {
-                page.va = NONE;
+        while places != 0 {
+            let place = places.trailing_zeros() as usize;
+            for pages in &mut self.pages[kinds.clone()] {
+                pages[place].va = NONE;
             }
+            places &= places - 1;
         }
     }
 }
@@ -166,11 +215,7 @@ impl<'a, O: Observer> Port<'a, O> {
         if va.0 & self.memo.line_mask != self.memo.line {
             return self.fetch_elsewhere(va, width);
         }
-        let word = self.memo.words[(va.0 / 4) as usize % (LINE_MAX / 4)];
-        let word = match width {
-            Width::Word => word,
-            _ => word >> (8 * (va.0 & 2)) & 0xffff,
-        };
+        let word = self.memo.word(va.0, width);
         self.count_fetch();
         if O::ACTIVE && !self.memo.line_trusted {
             self.report_fetch(va, width, word);
@@ -224,25 +269,17 @@ impl<'a, O: Observer> Port<'a, O> {
         let Some(page) = memo.page(Access::Fetch, va.0) else {
             return false;
         };
-        let pa = memo.pa(&page, va.0);
         let cpu = &mut self.machine.cpus[usize::from(self.cpu.0)];
-        let keys = cpu.icache.keys(va.0, pa);
-        let Some(slot) = memo.slot(0, &cpu.icache, keys) else {
+        let Some(slot) = memo.slot(0, &cpu.icache, &page, va.0) else {
             return false;
         };
         cpu.tlb.use_again(true, page.micro);
         cpu.icache.touch(slot);
-        let line = cpu.icache.line(slot);
-        // The copy repeats a short line, so that a word's place is the same for every line size.
-        let first = (va.0 & memo.line_mask) / 4;
-        for (n, word) in line.chunks_exact(4).enumerate() {
-            let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
-            memo.words[(first as usize + n) % (LINE_MAX / 4)] = word;
-        }
+        memo.copy(va.0, cpu.icache.line(slot));
         memo.line = va.0 & memo.line_mask;
         memo.line_slot = slot;
         if O::ACTIVE {
-            memo.line_pa = PhysAddr(pa & memo.line_mask);
+            memo.line_pa = PhysAddr((va.0 ^ page.flip) & memo.line_mask);
             memo.line_naming = page.naming;
             self.trust_line();
         }
@@ -252,51 +289,46 @@ impl<'a, O: Observer> Port<'a, O> {
     /// Loads: from a line of a known page, or down the plain path.
     #[inline(always)]
     pub(crate) fn load_memo(&mut self, va: VirtAddr, width: Width) -> Result<u32, Abort> {
-        let Some((page, slot)) = self.hit(Access::Load, va) else {
+        let (machine, memo) = (&mut *self.machine, &mut self.memo);
+        let Some(page) = memo.page(Access::Load, va.0) else {
             return self.load_plain(va, width);
         };
-        let cost = &mut self.machine.cost;
-        cost.accesses += 1;
-        cost.spend(Class::L1, self.machine.rules.l1_load);
-        let cache = &self.machine.cpus[usize::from(self.cpu.0)].dcache;
-        let offset = va.0 & (cache.line_bytes() - 1);
-        let value = crate::path::take(cache.line(slot), offset, width);
+        let cpu = &mut machine.cpus[usize::from(self.cpu.0)];
+        let Some(slot) = memo.slot(1, &cpu.dcache, &page, va.0) else {
+            return self.load_plain(va, width);
+        };
+        cpu.tlb.use_again(false, page.micro);
+        cpu.dcache.touch(slot);
+        machine.cost.accesses += 1;
+        machine.cost.spend(Class::L1, machine.rules.l1_load);
+        let offset = va.0 & (cpu.dcache.line_bytes() - 1);
+        let value = cpu.dcache.take(slot, offset, width);
         if O::ACTIVE {
-            self.report_load(va, width, &page, slot, value);
+            let pa = PhysAddr(va.0 ^ page.flip);
+            let agreed = self.agreed(page.naming);
+            if !(agreed && self.obs.trusts(Unit::L1D(self.cpu), slot, pa)) {
+                self.report_load(va, width, slot, value, agreed.then_some(pa));
+            }
         }
         Ok(value)
     }
 
-    /// The data line of `va`, if its page is known and it is in, used once more.
-    #[inline(always)]
-    fn hit(&mut self, access: Access, va: VirtAddr) -> Option<(Page, u32)> {
-        let memo = &mut self.memo;
-        let page = memo.page(access, va.0)?;
-        let cpu = &mut self.machine.cpus[usize::from(self.cpu.0)];
-        let keys = cpu.dcache.keys(va.0, memo.pa(&page, va.0));
-        let slot = memo.slot(1, &cpu.dcache, keys)?;
-        cpu.tlb.use_again(false, page.micro);
-        cpu.dcache.touch(slot);
-        Some((page, slot))
-    }
-
-    #[inline(always)]
-    fn report_load(&mut self, va: VirtAddr, width: Width, page: &Page, slot: u32, value: u32) {
-        let agreed = self.agreed(page.naming);
-        let unit = Unit::L1D(self.cpu);
-        let pa = PhysAddr(self.memo.pa(page, va.0));
-        if !(agreed && self.obs.trusts(unit, slot, pa)) {
-            self.report_load_slow(va, width, slot, value);
-            if agreed {
-                self.obs.examine(self.machine, unit, slot, pa);
-            }
-        }
-    }
-
+    /// Reports a load; if the translation was agreed with, the line is worth a look.
     #[inline(never)]
-    fn report_load_slow(&mut self, va: VirtAddr, width: Width, slot: u32, value: u32) {
+    fn report_load(
+        &mut self,
+        va: VirtAddr,
+        width: Width,
+        slot: u32,
+        value: u32,
+        agreed: Option<PhysAddr>,
+    ) {
         let seen = self.seen_data(Access::Load, va, width, slot);
         self.obs.loaded(self.machine, &seen, value);
+        if let Some(pa) = agreed {
+            let unit = Unit::L1D(self.cpu);
+            self.obs.examine(self.machine, unit, slot, pa);
+        }
     }
 
     #[inline(always)]
@@ -332,14 +364,20 @@ impl<'a, O: Observer> Port<'a, O> {
         width: Width,
         value: u32,
     ) -> Result<(), Abort> {
-        let Some((page, slot)) = self.hit(Access::Store, va) else {
+        let (machine, memo) = (&mut *self.machine, &mut self.memo);
+        let Some(page) = memo.page(Access::Store, va.0) else {
             return self.store_plain(va, width, value);
         };
-        self.machine.cost.accesses += 1;
-        let cache = &mut self.machine.cpus[usize::from(self.cpu.0)].dcache;
-        let offset = va.0 & (cache.line_bytes() - 1);
-        crate::path::put(cache.line_mut(slot), offset, width, value);
-        cache.soil(slot, offset);
+        let cpu = &mut machine.cpus[usize::from(self.cpu.0)];
+        let Some(slot) = memo.slot(1, &cpu.dcache, &page, va.0) else {
+            return self.store_plain(va, width, value);
+        };
+        cpu.tlb.use_again(false, page.micro);
+        cpu.dcache.touch(slot);
+        machine.cost.accesses += 1;
+        let offset = va.0 & (cpu.dcache.line_bytes() - 1);
+        cpu.dcache.put(slot, offset, width, value);
+        cpu.dcache.soil(slot, offset);
         if O::ACTIVE {
             let agreed = self.agreed(page.naming);
             self.report_store(va, width, value, slot, agreed);
@@ -414,13 +452,19 @@ impl<'a, O: Observer> Port<'a, O> {
         if !tlb.unambiguous(fetch, va.0) || !self.servable(access, &entry, va) {
             return;
         }
+        let start = va.0 & self.memo.page_mask;
+        let flip = start ^ entry.translate(start);
+        let cpu = self.machine.cpu(self.cpu);
+        let cache = if fetch { &cpu.icache } else { &cpu.dcache };
+        let (index, tag) = cache.physical();
         let page = Page {
-            va: va.0 & self.memo.page_mask,
-            pa: entry.translate(va.0 & self.memo.page_mask),
+            va: start,
+            flip,
+            keys: (u32::from(index) * flip, u32::from(tag) * flip),
             micro,
             naming: self.naming(access, va, entry),
         };
-        self.memo.pages[access as usize][place] = page;
+        self.memo.keep(access, page);
     }
 
     /// Whether a hit under this copy is the fast path's business: allowed, and cached so that only

@@ -8,22 +8,22 @@ use crate::observer::Observer;
 use crate::types::{Abort, CpuId, VirtAddr, Width};
 
 impl<O: Observer> Bus for Port<'_, O> {
-    #[inline]
+    #[inline(always)]
     fn fetch(&mut self, va: VirtAddr, width: Width) -> Result<u32, Abort> {
         self.fetch_memo(va, width)
     }
 
-    #[inline]
+    #[inline(always)]
     fn load(&mut self, va: VirtAddr, width: Width) -> Result<u32, Abort> {
         self.load_memo(va, width)
     }
 
-    #[inline]
+    #[inline(always)]
     fn store(&mut self, va: VirtAddr, width: Width, value: u32) -> Result<(), Abort> {
         self.store_memo(va, width, value)
     }
 
-    #[inline]
+    #[inline(always)]
     fn stall(&mut self, cycles: u32) {
         self.machine.cost.spend(Class::Instruction, cycles);
     }

@@ -601,7 +601,7 @@ impl Machine {
 
 /// Reads a value out of a line.
 #[inline]
-pub(crate) fn take(line: &[u8], offset: u32, width: Width) -> u32 {
+fn take(line: &[u8], offset: u32, width: Width) -> u32 {
     let n = offset as usize;
     match width {
         Width::Byte => u32::from(line[n]),
@@ -612,8 +612,12 @@ pub(crate) fn take(line: &[u8], offset: u32, width: Width) -> u32 {
 
 /// Writes a value into a line.
 #[inline]
-pub(crate) fn put(line: &mut [u8], offset: u32, width: Width, value: u32) {
+fn put(line: &mut [u8], offset: u32, width: Width, value: u32) {
     let n = offset as usize;
-    let len = width.bytes() as usize;
-    line[n..n + len].copy_from_slice(&value.to_le_bytes()[..len]);
+    let b = value.to_le_bytes();
+    match width {
+        Width::Byte => line[n] = b[0],
+        Width::Half => line[n..n + 2].copy_from_slice(&b[..2]),
+        Width::Word => line[n..n + 4].copy_from_slice(&b),
+    }
 }

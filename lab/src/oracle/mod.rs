@@ -260,7 +260,10 @@ impl Oracle {
             Place::Memory(_) => {}
             place => {
                 if let Some(stamps) = self.places.stamps_mut(place, len) {
-                    stamps.fill(stamp);
+                    match stamps {
+                        [a, b, c, d] => (*a, *b, *c, *d) = (stamp, stamp, stamp, stamp),
+                        _ => stamps.fill(stamp),
+                    }
                 }
             }
         }
@@ -548,7 +551,7 @@ impl Observer for Oracle {
             return;
         };
         let len = seen.width.bytes() as usize;
-        if page.truth[offset..offset + len] != value.to_le_bytes()[..len] {
+        if !page.is(offset, len, value) {
             self.differs(machine, seen, pa, value);
         }
     }
@@ -600,8 +603,8 @@ impl Observer for Oracle {
     }
 
     fn moved(&mut self, machine: &Machine, from: Place, to: Place, pa: PhysAddr, len: u32) {
-        if matches!(to, Place::Line { .. }) {
-            self.trust.end(pa);
+        if let Place::Line { unit, .. } = to {
+            self.trust.filled(unit, pa);
         }
         if let Place::FetchBuffer { cpu, .. } = to {
             self.places.fetched[usize::from(cpu.0)] = self.clock as u32;

@@ -95,9 +95,26 @@ impl Page {
         } else if self.undue.is_some() {
             self.settle(offset, len);
         }
-        self.truth[offset..offset + len].copy_from_slice(bytes);
-        self.stamp[offset..offset + len].fill(stamp);
+        // The usual length is known to the compiler.
+        if let Ok(word) = <&[u8; 4]>::try_from(bytes) {
+            self.truth[offset..offset + 4].copy_from_slice(word);
+            self.stamp[offset..offset + 4].copy_from_slice(&[stamp; 4]);
+        } else {
+            self.truth[offset..offset + len].copy_from_slice(bytes);
+            self.stamp[offset..offset + len].fill(stamp);
+        }
         self.valid.set(offset, len);
+    }
+
+    /// Whether the truth of an aligned value of up to four bytes is `value`.
+    #[inline]
+    pub fn is(&self, offset: usize, len: usize, value: u32) -> bool {
+        let bytes = value.to_le_bytes();
+        match len {
+            4 => self.truth[offset..offset + 4] == bytes,
+            1 => self.truth[offset] == bytes[0],
+            _ => self.truth[offset..offset + len] == bytes[..len],
+        }
     }
 
     /// A store that a fetch need not see yet.

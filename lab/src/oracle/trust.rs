@@ -101,6 +101,15 @@ impl Trust {
         self.data.end(pa, but);
     }
 
+    /// Bytes of `pa` came into a line of this cache from elsewhere.
+    pub fn filled(&mut self, unit: Unit, pa: PhysAddr) {
+        match unit {
+            Unit::L1I(_) => self.fetch.end(pa, NONE),
+            Unit::L1D(_) => self.data.end(pa, NONE),
+            Unit::L2 => {}
+        }
+    }
+
     /// Ends the trust in every copy of the bytes at `pa`.
     pub fn end(&mut self, pa: PhysAddr) {
         self.fetch.end(pa, NONE);

@@ -1,0 +1,3 @@
+//! Bodies of the fuzz targets: each takes bytes and panics if what it claims does not hold.
+
+pub mod differential;

@@ -29,7 +29,7 @@ program testsimple1k -DWORDS=5 -DCROSS testsimple.c loop.S
 program cat cat.c
 program big -DCOUNT=1024 big.c chain.S
 program patchlib patchlib.c
-for name in dl selfcheck jit forker pipes args execer sig tracer loop forkbomb bigwrite badptr script limits; do
+for name in dl selfcheck jit forker pipes args execer sig tracer loop forkbomb bigwrite badptr script limits bench; do
     program $name $name.c
 done
 

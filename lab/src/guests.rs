@@ -20,6 +20,7 @@ macro_rules! guests {
 guests!(
     "args",
     "badptr",
+    "bench",
     "big",
     "bigwrite",
     "cat",

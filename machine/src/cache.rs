@@ -9,6 +9,7 @@
 
 use crate::memory::{hash_bytes, mix};
 use crate::profile::{CacheProfile, Lookup, Replacement};
+use crate::types::Width;
 
 const INVALID: u64 = u64::MAX;
 
@@ -32,6 +33,8 @@ pub struct Cache {
     lookup: Lookup,
     invalid_first: bool,
     dirty_shift: u32,
+    /// Sets that the physical address tells apart: a page's offset is the same in both addresses.
+    sets_known: u32,
     /// Line number of the tag address, or `INVALID`.
     tags: Vec<u64>,
     /// Physical address of each line.
@@ -48,8 +51,8 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// An empty cache with bytes.
-    pub fn new(profile: &CacheProfile) -> Self {
+    /// An empty cache with bytes, on a machine with pages of `page` bytes.
+    pub fn new(profile: &CacheProfile, page: u32) -> Self {
         let sets = profile.size / profile.line / profile.ways;
         let geometry = Geometry {
             line_shift: profile.line.trailing_zeros(),
@@ -60,6 +63,9 @@ impl Cache {
         let mut cache = Self::tags_only(geometry);
         cache.lookup = profile.lookup;
         cache.invalid_first = profile.invalid_first;
+        if profile.lookup != Lookup::Pipt {
+            cache.sets_known = sets.min(page / profile.line);
+        }
         cache.dirty_shift = profile.dirty_bytes().trailing_zeros();
         cache.pa = vec![0; cache.tags.len()];
         cache.data = vec![0; profile.size as usize];
@@ -76,6 +82,7 @@ impl Cache {
             lookup: Lookup::Pipt,
             invalid_first: true,
             dirty_shift: geometry.line_shift,
+            sets_known: geometry.set_mask + 1,
             tags: vec![INVALID; slots],
             pa: Vec::new(),
             dirty: vec![0; slots],
@@ -100,6 +107,12 @@ impl Cache {
     /// Line size, bytes.
     pub fn line_bytes(&self) -> u32 {
         1 << self.geometry.line_shift
+    }
+
+    /// log2 of the line size.
+    #[inline]
+    pub(crate) fn line_shift(&self) -> u32 {
+        self.geometry.line_shift
     }
 
     /// Number of lines.
@@ -141,6 +154,60 @@ impl Cache {
         let line = tag >> self.geometry.line_shift;
         let ways = &self.tags[base..base + self.geometry.ways as usize];
         way_of(ways, line).map(|way| (base + way) as u32)
+    }
+
+    /// The same, for one who has a guess of the way and wants to know it better: a line is in one
+    /// way at most, so the answer does not depend on the guess.
+    #[inline(always)]
+    pub(crate) fn find_near(&self, (index, tag): (u32, u32), guess: &mut u8) -> Option<u32> {
+        let set = index >> self.geometry.line_shift & self.geometry.set_mask;
+        let near = set * self.geometry.ways + u32::from(*guess);
+        let line = u64::from(tag >> self.geometry.line_shift);
+        if self.tags.get(near as usize) == Some(&line) && u32::from(*guess) < self.geometry.ways {
+            return Some(near);
+        }
+        self.find_far((index, tag), guess)
+    }
+
+    #[inline(never)]
+    fn find_far(&self, (index, tag): (u32, u32), guess: &mut u8) -> Option<u32> {
+        let slot = self.find((u64::from(index), u64::from(tag)))?;
+        *guess = (slot % self.geometry.ways) as u8;
+        Some(slot)
+    }
+
+    /// Whether lines are indexed, and whether they are compared, by physical addresses.
+    pub(crate) fn physical(&self) -> (bool, bool) {
+        (self.lookup == Lookup::Pipt, self.lookup != Lookup::Vivt)
+    }
+
+    /// Reads a value out of a line.
+    #[inline(always)]
+    pub(crate) fn take(&self, slot: u32, offset: u32, width: Width) -> u32 {
+        let n = ((slot << self.geometry.line_shift) + offset) as usize;
+        match width {
+            Width::Byte => u32::from(self.data[n]),
+            Width::Half => {
+                let b = &self.data[n..n + 2];
+                u32::from(u16::from_le_bytes([b[0], b[1]]))
+            }
+            Width::Word => {
+                let b = &self.data[n..n + 4];
+                u32::from_le_bytes([b[0], b[1], b[2], b[3]])
+            }
+        }
+    }
+
+    /// Writes a value into a line.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, slot: u32, offset: u32, width: Width, value: u32) {
+        let n = ((slot << self.geometry.line_shift) + offset) as usize;
+        let b = value.to_le_bytes();
+        match width {
+            Width::Byte => self.data[n] = b[0],
+            Width::Half => self.data[n..n + 2].copy_from_slice(&b[..2]),
+            Width::Word => self.data[n..n + 4].copy_from_slice(&b),
+        }
     }
 
     /// Counts a use of a line that is in, for LRU.
@@ -276,15 +343,22 @@ impl Cache {
         &mut self.data[at..at + (1 << self.geometry.line_shift)]
     }
 
-    /// The valid slots whose line was filled from the line-sized block at `pa`.
+    /// The valid slots whose line was filled from the line-sized block at `pa`, in order: one set of
+    /// each colour is looked at.
     pub fn holders(&self, pa: u32) -> impl Iterator<Item = u32> + '_ {
         let block = pa & !(self.line_bytes() - 1);
-        (0..self.slots()).filter(move |s| self.valid(*s) && self.pa(*s) == block)
+        let low = (block >> self.geometry.line_shift) & (self.sets_known - 1);
+        let sets = (low..=self.geometry.set_mask).step_by(self.sets_known as usize);
+        let ways = self.geometry.ways;
+        sets.flat_map(move |set| set * ways..(set + 1) * ways)
+            .filter(move |s| self.valid(*s) && self.pa(*s) == block)
     }
 
     /// The valid slots, in order.
     pub fn valid_slots(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.slots()).filter(|s| self.valid(*s))
+        let tags = self.tags.iter().zip(0..);
+        tags.filter(|(tag, _)| **tag != INVALID)
+            .map(|(_, slot)| slot)
     }
 
     /// How addresses find lines.

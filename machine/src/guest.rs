@@ -2,34 +2,28 @@
 
 use crate::cost::Class;
 use crate::cpu::{self, Arch, Bus, Exit};
+use crate::fast::Port;
 use crate::machine::{FetchBuffer, Machine};
 use crate::observer::Observer;
 use crate::types::{Abort, CpuId, VirtAddr, Width};
 
-struct Port<'a, O: Observer> {
-    machine: &'a mut Machine,
-    cpu: CpuId,
-    obs: &'a mut O,
-}
-
 impl<O: Observer> Bus for Port<'_, O> {
-    #[inline]
+    #[inline(always)]
     fn fetch(&mut self, va: VirtAddr, width: Width) -> Result<u32, Abort> {
-        self.machine.fetch(self.cpu, va, width, true, self.obs)
+        self.fetch_memo(va, width)
     }
 
-    #[inline]
+    #[inline(always)]
     fn load(&mut self, va: VirtAddr, width: Width) -> Result<u32, Abort> {
-        self.machine.load(self.cpu, va, width, true, self.obs)
+        self.load_memo(va, width)
     }
 
-    #[inline]
+    #[inline(always)]
     fn store(&mut self, va: VirtAddr, width: Width, value: u32) -> Result<(), Abort> {
-        self.machine
-            .store(self.cpu, va, width, value, true, self.obs)
+        self.store_memo(va, width, value)
     }
 
-    #[inline]
+    #[inline(always)]
     fn stall(&mut self, cycles: u32) {
         self.machine.cost.spend(Class::Instruction, cycles);
     }
@@ -52,11 +46,7 @@ impl Machine {
     /// instruction side. Returns how many retired and why it stopped.
     pub fn run<O: Observer>(&mut self, cpu: CpuId, budget: u64, obs: &mut O) -> (u64, Exit) {
         let mut regs = self.cpu(cpu).regs;
-        let mut port = Port {
-            machine: self,
-            cpu,
-            obs,
-        };
+        let mut port = Port::new(self, cpu, obs);
         let (retired, exit) = cpu::run(&mut regs, Arch::V5te, &mut port, budget);
         self.cpu_mut(cpu).regs = regs;
         self.cost.instructions += retired;

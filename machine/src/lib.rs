@@ -8,6 +8,7 @@ mod bus;
 pub mod cache;
 pub mod cost;
 pub mod cpu;
+mod fast;
 mod guest;
 mod hw;
 mod machine;

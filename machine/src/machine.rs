@@ -94,6 +94,8 @@ pub struct Machine {
     pub flat: Vec<u32>,
     /// Counters.
     pub cost: Costs,
+    /// Programs run without the fast path; see [`Machine::set_plain`].
+    pub(crate) plain: bool,
 }
 
 impl Machine {
@@ -101,8 +103,8 @@ impl Machine {
     pub fn new(profile: Arc<Profile>) -> Self {
         let cpu = Cpu {
             regs: Regs::default(),
-            icache: Cache::new(&profile.icache),
-            dcache: Cache::new(&profile.dcache),
+            icache: Cache::new(&profile.icache, profile.page),
+            dcache: Cache::new(&profile.dcache, profile.page),
             write: WriteBuffer::new(&profile.write_buffer, profile.dcache.line),
             tlb: Tlb::new(&profile.tlb, profile.page),
             fetch: FetchBuffer::default(),
@@ -121,13 +123,21 @@ impl Machine {
         };
         Self {
             cpus: vec![cpu; profile.cpus as usize],
-            l2: profile.l2.as_ref().map(Cache::new),
+            l2: (profile.l2.as_ref()).map(|l2| Cache::new(l2, profile.page)),
             memory: Memory::new(profile.memory),
             flat: vec![0; flat as usize],
             cost: Costs::default(),
+            plain: false,
             rules: Rules::new(&profile),
             profile,
         }
+    }
+
+    /// Chooses how programs run: every access down the whole path (`plain`), which is the reference,
+    /// or past what the access before has found already. Counts, costs, state and what an observer
+    /// finds are the same.
+    pub fn set_plain(&mut self, plain: bool) {
+        self.plain = plain;
     }
 
     /// What it was built from.

@@ -201,6 +201,31 @@ pub trait Observer {
     fn loaded(&mut self, _machine: &Machine, _seen: &Seen, _value: u32) {}
     /// A store took place.
     fn stored(&mut self, _machine: &Machine, _seen: &Seen, _value: u32) {}
+    /// A store took place through a translation that [`Observer::agrees`] said yes to.
+    #[inline]
+    fn stored_agreed(&mut self, machine: &Machine, seen: &Seen, value: u32) {
+        self.stored(machine, seen, value);
+    }
+    /// Whether accesses of this kind to this page, through this TLB copy, need no look at the
+    /// translation while [`Observer::naming`] stays the same. Only between two steps or marks.
+    fn agrees(&mut self, _machine: &Machine, _seen: &Seen) -> bool {
+        false
+    }
+    /// A number, not 0, that changes whenever [`Observer::agrees`] might answer otherwise.
+    #[inline]
+    fn naming(&self) -> u32 {
+        0
+    }
+    /// Whether fetches and loads from this first-level line, which holds bytes of `pa`, need no
+    /// report if the translation is agreed with. Whoever counts accesses says no.
+    #[inline]
+    fn trusts(&self, _unit: Unit, _slot: u32, _pa: PhysAddr) -> bool {
+        false
+    }
+    /// Looks at a whole line and decides whether to trust it from now on.
+    fn examine(&mut self, _machine: &Machine, _unit: Unit, _slot: u32, _pa: PhysAddr) -> bool {
+        false
+    }
     /// `len` bytes of physical address `pa` were copied from one place to another; the first place
     /// keeps its own.
     fn moved(&mut self, _machine: &Machine, _from: Place, _to: Place, _pa: PhysAddr, _len: u32) {}

@@ -614,6 +614,10 @@ fn take(line: &[u8], offset: u32, width: Width) -> u32 {
 #[inline]
 fn put(line: &mut [u8], offset: u32, width: Width, value: u32) {
     let n = offset as usize;
-    let len = width.bytes() as usize;
-    line[n..n + len].copy_from_slice(&value.to_le_bytes()[..len]);
+    let b = value.to_le_bytes();
+    match width {
+        Width::Byte => line[n] = b[0],
+        Width::Half => line[n..n + 2].copy_from_slice(&b[..2]),
+        Width::Word => line[n..n + 4].copy_from_slice(&b),
+    }
 }

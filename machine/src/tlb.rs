@@ -87,6 +87,8 @@ struct Micro {
     entries: [TlbEntry; 8],
     last: u8,
     next: u8,
+    /// How often an entry was replaced; decides nothing.
+    refills: u32,
 }
 
 /// A TLB with its micro-TLBs.
@@ -118,6 +120,7 @@ impl Tlb {
             entries: [EMPTY; 8],
             last: 0,
             next: 0,
+            refills: 0,
         };
         Self {
             sets: profile.entries / profile.ways,
@@ -137,6 +140,32 @@ impl Tlb {
         let micro = &self.micro[usize::from(fetch)];
         let entry = &micro.entries[usize::from(micro.last & 7)];
         entry.matches(va).then_some(entry)
+    }
+
+    /// Number and copy of this side's last hit.
+    #[inline]
+    pub(crate) fn used(&self, fetch: bool) -> (u8, &TlbEntry) {
+        let micro = &self.micro[usize::from(fetch)];
+        (micro.last & 7, &micro.entries[usize::from(micro.last & 7)])
+    }
+
+    /// Hits an entry of this side's micro-TLB again.
+    #[inline]
+    pub(crate) fn use_again(&mut self, fetch: bool, number: u8) {
+        self.micro[usize::from(fetch)].last = number;
+    }
+
+    /// Whether this side's micro-TLB holds a single copy that matches `va`, so that which one
+    /// answers does not depend on the accesses between.
+    pub(crate) fn unambiguous(&self, fetch: bool, va: u32) -> bool {
+        let entries = &self.micro[usize::from(fetch)].entries;
+        entries.iter().filter(|e| e.matches(va)).count() == 1
+    }
+
+    /// How often this side's micro-TLB took another entry.
+    #[inline]
+    pub(crate) fn refills(&self, fetch: bool) -> u32 {
+        self.micro[usize::from(fetch)].refills
     }
 
     /// Looks `va` up; a main hit is copied into the micro-TLB.
@@ -179,6 +208,7 @@ impl Tlb {
         let micro = &mut self.micro[usize::from(fetch)];
         micro.entries[usize::from(micro.next)] = entry;
         micro.last = micro.next;
+        micro.refills = micro.refills.wrapping_add(1);
         micro.next = if micro.next + 1 >= limit {
             0
         } else {

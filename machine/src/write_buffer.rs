@@ -100,7 +100,12 @@ impl WriteBuffer {
     }
 
     fn index(&self, n: u32) -> usize {
-        (self.head + n) as usize % self.ring.len()
+        let slot = (self.head + n) as usize;
+        if slot < self.ring.len() {
+            slot
+        } else {
+            slot - self.ring.len()
+        }
     }
 
     /// Adds a store that fits one block; merges with the last entry or takes a new one (the caller
@@ -119,10 +124,12 @@ impl WriteBuffer {
         let slot = self.index(self.len - 1);
         let offset = pa & (self.block - 1);
         let entry = &mut self.ring[slot];
-        for (n, byte) in bytes.iter().enumerate() {
-            entry.data[offset as usize + n] = *byte;
-            entry.mask |= 1 << (offset as usize + n);
+        let n = offset as usize;
+        match bytes {
+            [a, b, c, d] => entry.data[n..n + 4].copy_from_slice(&[*a, *b, *c, *d]),
+            _ => entry.data[n..n + bytes.len()].copy_from_slice(bytes),
         }
+        entry.mask |= (u32::MAX >> (32 - bytes.len())) << n;
         (slot as u32, offset)
     }
 

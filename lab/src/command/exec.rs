@@ -57,6 +57,9 @@ pub struct ExecArgs {
     /// End the run after so many instructions
     #[arg(long, default_value_t = 1 << 32)]
     max_instructions: u64,
+    /// Take no shortcut: every access goes the whole way, the reference for the fast path
+    #[arg(long)]
+    plain: bool,
     /// Print one JSON object on stdout instead of the program's output
     #[arg(long)]
     json: bool,
@@ -87,6 +90,7 @@ pub fn run(args: &ExecArgs) -> super::Result {
     let oracle = system::oracle(&state);
     let Some(file) = &args.save_trace else {
         let mut world = system::world(state, policy, oracle);
+        world.state.machine.set_plain(args.plain);
         let run = play(&mut world, args, &path)?;
         return report(args, &world, &run, &world.observer.verdicts);
     };
@@ -94,6 +98,7 @@ pub fn run(args: &ExecArgs) -> super::Result {
     let out = BufWriter::with_capacity(1 << 20, File::create(file).map_err(wrong)?);
     let recorder = Recorder::new(oracle, Box::new(out), TRACE_MAX);
     let mut world = system::world(state, policy, recorder);
+    world.state.machine.set_plain(args.plain);
     let run = play(&mut world, args, &path)?;
     let (accesses, cut) = world.observer.finish().map_err(wrong)?;
     let more = if cut { ", the rest left out" } else { "" };

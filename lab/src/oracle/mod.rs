@@ -21,6 +21,7 @@ mod names;
 mod places;
 mod shadow;
 mod snapshot;
+mod trust;
 mod verdict;
 
 pub use snapshot::WordTruth;
@@ -31,8 +32,9 @@ use machine::{
     Access, CpuId, Frame, Machine, Mark, Observer, PhysAddr, Place, Seen, Step, Unit, VirtAddr,
 };
 use names::Names;
-use places::{Places, unwritten};
+use places::{Places, any_unwritten, unwritten};
 use shadow::Shadow;
+use trust::Trust;
 
 /// Operations named in reports; older ones are forgotten.
 const OWNERS_MAX: usize = 1 << 18;
@@ -66,6 +68,7 @@ struct Owner {
 pub struct Oracle {
     shadow: Shadow,
     places: Places,
+    trust: Trust,
     names: Names,
     cpus: Vec<CpuView>,
     transfers: Vec<Transfer>,
@@ -97,6 +100,7 @@ impl Oracle {
         Self {
             shadow,
             places: Places::new(machine),
+            trust: Trust::new(machine),
             names: Names::new(machine, tables),
             cpus: vec![CpuView::default(); machine.cpus.len()],
             transfers: Vec::new(),
@@ -239,6 +243,34 @@ impl Oracle {
         named
     }
 
+    /// A store of the truth at `pa`.
+    #[inline]
+    fn stored_at(&mut self, pa: PhysAddr, seen: &Seen, value: u32) {
+        let stamp = self.next_stamp();
+        let len = seen.width.bytes() as usize;
+        if self.names.is_table(pa) {
+            let word = PhysAddr(pa.0 & !3);
+            self.names.table_stored(word, self.shadow.word(word), value);
+        }
+        let due = !(seen.user || self.cpus[usize::from(seen.cpu.0)].for_program);
+        let (number, offset) = self.shadow.split(pa);
+        let page = self.shadow.page_mut(number);
+        page.store(offset, &value.to_le_bytes()[..len], stamp, due);
+        self.trust.stored(pa, seen.place);
+        match seen.place {
+            Place::Memory(at) if at == pa => page.memory[offset..offset + len].fill(stamp),
+            Place::Memory(_) => {}
+            place => {
+                if let Some(stamps) = self.places.stamps_mut(place, len) {
+                    match stamps {
+                        [a, b, c, d] => (*a, *b, *c, *d) = (stamp, stamp, stamp, stamp),
+                        _ => stamps.fill(stamp),
+                    }
+                }
+            }
+        }
+    }
+
     /// A value differs from the truth: finds out which byte, and whether it may.
     #[cold]
     fn differs(&mut self, machine: &Machine, seen: &Seen, pa: PhysAddr, got: u32) {
@@ -348,11 +380,10 @@ impl Oracle {
                 return;
             };
             let stamp = page.stamp[offset];
+            let has = |p: Place| self.places.stamps(p, 1).is_some_and(|s| s[0] == stamp);
             let safe = !page.valid.get(offset)
                 || page.memory[offset] == stamp
-                || unwritten(machine, at.0)
-                    .into_iter()
-                    .any(|p| self.places.stamps(p, 1).is_some_and(|s| s[0] == stamp));
+                || any_unwritten(machine, at.0, has);
             if !safe {
                 let because = format!("stored by {}; {what}", self.owner(stamp));
                 let during = self.during(CpuId(0));
@@ -522,38 +553,61 @@ impl Observer for Oracle {
             return;
         };
         let len = seen.width.bytes() as usize;
-        if page.truth[offset..offset + len] != value.to_le_bytes()[..len] {
+        if !page.is(offset, len, value) {
             self.differs(machine, seen, pa, value);
         }
     }
 
-    #[inline]
     fn stored(&mut self, machine: &Machine, seen: &Seen, value: u32) {
-        let Some(pa) = self.name(machine, seen) else {
-            return;
-        };
-        let stamp = self.next_stamp();
-        let len = seen.width.bytes() as usize;
-        if self.names.is_table(pa) {
-            let old = self.shadow.word(PhysAddr(pa.0 & !3));
-            self.names.table_stored(PhysAddr(pa.0 & !3), old, value);
+        let named = self.name(machine, seen);
+        if named != Some(seen.pa()) {
+            // The line took what is not the truth of its bytes.
+            self.trust.end(seen.pa());
         }
-        let due = !(seen.user || self.cpus[usize::from(seen.cpu.0)].for_program);
-        let (number, offset) = self.shadow.split(pa);
-        let page = self.shadow.page_mut(number);
-        page.store(offset, &value.to_le_bytes()[..len], stamp, due);
-        match seen.place {
-            Place::Memory(at) if at == pa => page.memory[offset..offset + len].fill(stamp),
-            Place::Memory(_) => {}
-            place => {
-                if let Some(stamps) = self.places.stamps_mut(place, len) {
-                    stamps.fill(stamp);
-                }
-            }
+        if let Some(pa) = named {
+            self.stored_at(pa, seen, value);
         }
     }
 
+    #[inline]
+    fn stored_agreed(&mut self, _machine: &Machine, seen: &Seen, value: u32) {
+        self.stored_at(seen.pa(), seen, value);
+    }
+
+    fn agrees(&mut self, _machine: &Machine, seen: &Seen) -> bool {
+        let truth = self
+            .names
+            .resolve(&self.shadow, usize::from(seen.cpu.0), seen.va);
+        truth.is_some_and(|e| PhysAddr(e.translate(seen.va.0)) == seen.pa() && grants(&e, seen))
+    }
+
+    #[inline]
+    fn naming(&self) -> u32 {
+        self.names.epoch()
+    }
+
+    #[inline]
+    fn trusts(&self, unit: Unit, slot: u32, pa: PhysAddr) -> bool {
+        self.trust.holds(unit, slot, pa)
+    }
+
+    #[inline(never)]
+    fn examine(&mut self, machine: &Machine, unit: Unit, slot: u32, pa: PhysAddr) -> bool {
+        let line = machine.cache(unit).line(slot);
+        let (number, offset) = self.shadow.split(pa);
+        let start = offset & !(line.len() - 1);
+        let page = self.shadow.page(number);
+        let true_now = page.is_none_or(|page| page.truth[start..start + line.len()] == *line);
+        if true_now {
+            self.trust.begin(unit, slot, pa);
+        }
+        true_now
+    }
+
     fn moved(&mut self, machine: &Machine, from: Place, to: Place, pa: PhysAddr, len: u32) {
+        if let Place::Line { unit, .. } = to {
+            self.trust.filled(unit, pa);
+        }
         if let Place::FetchBuffer { cpu, .. } = to {
             self.places.fetched[usize::from(cpu.0)] = self.clock as u32;
             return;
@@ -594,7 +648,11 @@ impl Observer for Oracle {
         };
         let newest = |n: &usize| page.memory[offset + n] == page.stamp[offset + n];
         let older = |n: &usize| stamps[*n] != page.stamp[offset + n];
-        let suspects: Vec<usize> = (0..len).filter(|n| newest(n) && older(n)).collect();
+        let suspects: Vec<usize> = if page.stamp[offset..offset + len] == *stamps {
+            Vec::new()
+        } else {
+            (0..len).filter(|n| newest(n) && older(n)).collect()
+        };
         self.shadow.page_mut(number).memory[offset..offset + len].copy_from_slice(stamps);
         if !suspects.is_empty() {
             let what = format!(
@@ -617,6 +675,10 @@ impl Observer for Oracle {
             let at = offset + n;
             stamps[*n] == page.stamp[at] && page.memory[at] != page.stamp[at]
         };
+        let whole = offset..offset + len as usize;
+        if page.memory[whole.clone()] == page.stamp[whole] {
+            return;
+        }
         let suspects: Vec<usize> = (0..len as usize).filter(last).collect();
         if !suspects.is_empty() {
             let what = "the copy that had it was dropped without a write-back";
@@ -631,6 +693,7 @@ impl Observer for Oracle {
             let page = self.shadow.page_mut(number);
             page.store(offset, &[*byte], stamp, true);
             page.memory[offset] = stamp;
+            self.trust.end(pa.add(n as u32));
         }
     }
 

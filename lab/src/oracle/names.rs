@@ -79,6 +79,13 @@ impl Names {
         }
     }
 
+    /// A number, not 0, that changes with every change of the true descriptors and of the registers
+    /// that choose among them.
+    #[inline]
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
     /// Whether an address lies in the tables' memory.
     #[inline]
     pub fn is_table(&self, pa: PhysAddr) -> bool {

@@ -99,32 +99,54 @@ impl Places {
 /// Every place on its way to memory that holds the byte at `pa`: dirty lines, write buffers, victims.
 pub fn unwritten(machine: &Machine, pa: u32) -> Vec<Place> {
     let mut out = Vec::new();
-    let dirty_line = |unit: Unit, out: &mut Vec<Place>| {
-        let cache = machine.cache(unit);
-        let offset = pa & (cache.line_bytes() - 1);
-        let part = 1u8 << (offset / cache.part_bytes());
-        let slots = cache.holders(pa).filter(|s| cache.dirty(*s) & part != 0);
-        out.extend(slots.map(|slot| Place::Line { unit, slot, offset }));
-    };
+    any_unwritten(machine, pa, |place| {
+        out.push(place);
+        false
+    });
+    out
+}
+
+/// Whether one of those places is as asked; asks them in order.
+pub fn any_unwritten(machine: &Machine, pa: u32, mut asked: impl FnMut(Place) -> bool) -> bool {
     for (n, cpu) in machine.cpus.iter().enumerate() {
         let id = machine::CpuId(n as u8);
-        dirty_line(Unit::L1D(id), &mut out);
-        let entries = cpu.write.entries().filter(|(_, e)| e.covers(pa, 1));
-        out.extend(entries.map(|(slot, e)| Place::WriteBuffer {
-            cpu: id,
-            slot,
-            offset: pa - e.pa,
-        }));
-        if let Some(victim) = &cpu.write.victim {
-            let offset = pa.wrapping_sub(victim.pa);
-            let part = cpu.dcache.part_bytes();
-            if offset < cpu.dcache.line_bytes() && victim.dirty & 1 << (offset / part) != 0 {
-                out.push(Place::Evicted { cpu: id, offset });
-            }
+        if any_dirty(machine, Unit::L1D(id), pa, &mut asked) {
+            return true;
+        }
+        let mut entries = cpu.write.entries().filter(|(_, e)| e.covers(pa, 1));
+        let buffered = entries.any(|(slot, e)| {
+            asked(Place::WriteBuffer {
+                cpu: id,
+                slot,
+                offset: pa - e.pa,
+            })
+        });
+        if buffered || evicted(cpu, id, pa).is_some_and(&mut asked) {
+            return true;
         }
     }
-    if machine.l2.is_some() {
-        dirty_line(Unit::L2, &mut out);
-    }
-    out
+    machine.l2.is_some() && any_dirty(machine, Unit::L2, pa, &mut asked)
+}
+
+/// The same among a cache's dirty lines.
+fn any_dirty(
+    machine: &Machine,
+    unit: Unit,
+    pa: u32,
+    asked: &mut impl FnMut(Place) -> bool,
+) -> bool {
+    let cache = machine.cache(unit);
+    let offset = pa & (cache.line_bytes() - 1);
+    let part = 1u8 << (offset / cache.part_bytes());
+    let mut slots = cache.holders(pa).filter(|s| cache.dirty(*s) & part != 0);
+    slots.any(|slot| asked(Place::Line { unit, slot, offset }))
+}
+
+/// The place in the eviction buffer, if it holds the byte.
+fn evicted(cpu: &machine::Cpu, id: machine::CpuId, pa: u32) -> Option<Place> {
+    let victim = cpu.write.victim.as_ref()?;
+    let offset = pa.wrapping_sub(victim.pa);
+    let part = cpu.dcache.part_bytes();
+    let held = offset < cpu.dcache.line_bytes() && victim.dirty & 1 << (offset / part) != 0;
+    held.then_some(Place::Evicted { cpu: id, offset })
 }

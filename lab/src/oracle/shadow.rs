@@ -64,6 +64,12 @@ impl Bits {
         *word = if on { *word | mask } else { *word & !mask };
     }
 
+    /// Sets some of the bits of up to four bytes in one word of the page.
+    #[inline]
+    fn add(&mut self, offset: usize, bits: u64) {
+        self.0[offset / 64] |= bits << (offset % 64);
+    }
+
     /// Clears one bit.
     pub fn clear(&mut self, offset: usize) {
         self.0[offset / 64] &= !(1 << (offset % 64));
@@ -96,9 +102,26 @@ impl Page {
         } else if self.undue.is_some() {
             self.settle(offset, len);
         }
-        self.truth[offset..offset + len].copy_from_slice(bytes);
-        self.stamp[offset..offset + len].fill(stamp);
+        // The usual length is known to the compiler.
+        if let Ok(word) = <&[u8; 4]>::try_from(bytes) {
+            self.truth[offset..offset + 4].copy_from_slice(word);
+            self.stamp[offset..offset + 4].copy_from_slice(&[stamp; 4]);
+        } else {
+            self.truth[offset..offset + len].copy_from_slice(bytes);
+            self.stamp[offset..offset + len].fill(stamp);
+        }
         self.valid.set(offset, len);
+    }
+
+    /// Whether the truth of an aligned value of up to four bytes is `value`.
+    #[inline]
+    pub fn is(&self, offset: usize, len: usize, value: u32) -> bool {
+        let bytes = value.to_le_bytes();
+        match len {
+            4 => self.truth[offset..offset + 4] == bytes,
+            1 => self.truth[offset] == bytes[0],
+            _ => self.truth[offset..offset + len] == bytes[..len],
+        }
     }
 
     /// A store that a fetch need not see yet.
@@ -114,6 +137,13 @@ impl Page {
             })
         });
         let before = pending.mask.word(offset, len);
+        if before == (1 << len) - 1 {
+            let other = (0..len).fold(0, |bits, n| {
+                bits | u64::from(truth[offset + n] != bytes[n]) << n
+            });
+            pending.many.add(offset, other);
+            return;
+        }
         for n in (0..len).filter(|n| before >> n & 1 == 1) {
             if truth[offset + n] != bytes[n] {
                 pending.many.set(offset + n, 1);

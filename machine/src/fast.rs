@@ -1,0 +1,498 @@
+//! The fast path of a running program: what an access found is remembered while nothing can change it.
+//!
+//! It gives the counts, costs, state and verdicts of the plain path (`path.rs`), which it falls back to
+//! whenever it does not know the answer, and which is the reference ([`Machine::set_plain`]):
+//!
+//! - a **page** remembers that one kind of access to it is allowed and cacheable, and which micro-TLB
+//!   copy said so, provided it is the only one that matches. It is forgotten when that copy is replaced
+//!   or another comes in that matches too;
+//! - the **line** fetched last is copied out; instruction lines change only by a fetch that misses, and
+//!   every fetch that is not served from the copy replaces it;
+//! - a **way** is a guess which the tags confirm.
+//!
+//! All of it lives as long as one call of [`Machine::run`]. Steps, marks, other CPUs, table and domain
+//! registers act between two calls, so nothing has to be told of them. Within one call only an access
+//! that takes the plain path changes TLBs or tags.
+//!
+//! An observer that judges pages and lines as a whole ([`Observer::agrees`], [`Observer::trusts`]) is
+//! not asked again for each word.
+//!
+//! Left out: uncached accesses, write-through stores, stores that miss; they take the plain path.
+
+use crate::cache::Cache;
+use crate::cost::Class;
+use crate::machine::Machine;
+use crate::observer::{Observer, Place, Seen, Unit};
+use crate::tlb::{Tlb, TlbEntry};
+use crate::types::{Abort, Access, CpuId, PhysAddr, VirtAddr, Width};
+use crate::write_buffer::LINE_MAX;
+
+/// No page or line has this address.
+const NONE: u32 = 1;
+const PAGES: usize = 32;
+const WAYS: usize = 512;
+
+/// One page and one kind of access.
+#[derive(Clone, Copy)]
+#[repr(align(32))]
+struct Page {
+    /// Its virtual address.
+    va: u32,
+    /// The bits in which its physical address differs from the virtual one.
+    flip: u32,
+    /// The same for the address that the cache is indexed with, and for the one it compares.
+    keys: (u32, u32),
+    /// The micro-TLB copy that was used.
+    micro: u8,
+    /// What [`Observer::naming`] was when the observer agreed with the translation; 0 if it did not.
+    naming: u32,
+}
+
+/// What is remembered.
+pub(crate) struct Memo {
+    enabled: bool,
+    page_mask: u32,
+    page_shift: u32,
+    line_mask: u32,
+    /// The line fetched last, by its virtual address.
+    line: u32,
+    line_slot: u32,
+    line_pa: PhysAddr,
+    /// Its page's.
+    line_naming: u32,
+    /// Whether fetches from it need no report.
+    line_trusted: bool,
+    bytes: [u8; LINE_MAX],
+    /// By kind of access, as [`Access`] counts.
+    pages: [[Page; PAGES]; 3],
+    /// For each micro-TLB copy, data side and fetch side, the places of `pages` that may hang on it,
+    /// one bit each.
+    hangers: [[u32; 8]; 2],
+    /// Guesses, by line number: instruction side, data side.
+    ways: [[u8; WAYS]; 2],
+    /// Refills of the micro-TLBs that are accounted for: data side, fetch side.
+    refills: [u32; 2],
+}
+
+impl Memo {
+    fn new(machine: &Machine, cpu: CpuId) -> Self {
+        let page = machine.page_bytes();
+        let cpu = machine.cpu(cpu);
+        let none = Page {
+            va: NONE,
+            flip: 0,
+            keys: (0, 0),
+            micro: 0,
+            naming: 0,
+        };
+        Self {
+            enabled: !machine.plain,
+            page_mask: !(page - 1),
+            page_shift: page.trailing_zeros(),
+            line_mask: !(cpu.icache.line_bytes() - 1),
+            line: NONE,
+            line_slot: 0,
+            line_pa: PhysAddr(0),
+            line_naming: 0,
+            line_trusted: false,
+            bytes: [0; LINE_MAX],
+            pages: [[none; PAGES]; 3],
+            hangers: [[0; 8]; 2],
+            ways: [[0; WAYS]; 2],
+            refills: [cpu.tlb.refills(false), cpu.tlb.refills(true)],
+        }
+    }
+
+    /// Where a page is remembered.
+    #[inline(always)]
+    fn place(&self, va: u32) -> usize {
+        (va >> self.page_shift) as usize % PAGES
+    }
+
+    /// The page of `va`, if this access to it is known.
+    #[inline(always)]
+    fn page(&self, access: Access, va: u32) -> Option<Page> {
+        let page = self.pages[access as usize][self.place(va)];
+        (page.va == va & self.page_mask).then_some(page)
+    }
+
+    /// The slot of a line of a known page, if it is in.
+    #[inline(always)]
+    fn slot(&mut self, side: usize, cache: &Cache, page: &Page, va: u32) -> Option<u32> {
+        let (index, tag) = (va ^ page.keys.0, va ^ page.keys.1);
+        let guess = &mut self.ways[side][(tag >> cache.line_shift()) as usize % WAYS];
+        cache.find_near((index, tag), guess)
+    }
+
+    /// A word or halfword of the line fetched last.
+    #[inline(always)]
+    fn word(&self, va: u32, width: Width) -> u32 {
+        let b = &self.bytes;
+        match width {
+            Width::Word => {
+                let n = va as usize % LINE_MAX & !3;
+                u32::from_le_bytes([b[n], b[n + 1], b[n + 2], b[n + 3]])
+            }
+            _ => {
+                let n = va as usize % LINE_MAX & !1;
+                u32::from(u16::from_le_bytes([b[n], b[n + 1]]))
+            }
+        }
+    }
+
+    /// Copies a line out, to where the low bits of its address say.
+    #[inline(always)]
+    fn copy(&mut self, va: u32, line: &[u8]) {
+        let at = (va & self.line_mask) as usize % LINE_MAX;
+        // The usual length is known to the compiler.
+        if let Ok(line) = <&[u8; 32]>::try_from(line) {
+            self.bytes[at..at + 32].copy_from_slice(line);
+        } else {
+            self.bytes[at..at + line.len()].copy_from_slice(line);
+        }
+    }
+
+    /// Remembers a page.
+    fn keep(&mut self, access: Access, page: Page) {
+        let place = self.place(page.va);
+        let fetch = access == Access::Fetch;
+        self.hangers[usize::from(fetch)][usize::from(page.micro)] |= 1 << place;
+        self.pages[access as usize][place] = page;
+    }
+
+    /// A copy came into this side's micro-TLB: forgets the pages whose answer it may change.
+    #[inline]
+    fn account(&mut self, fetch: bool, tlb: &Tlb) {
+        let refills = tlb.refills(fetch);
+        let known = std::mem::replace(&mut self.refills[usize::from(fetch)], refills);
+        if refills == known {
+            return;
+        }
+        // An access refills once at most; then the copy that came in is the one it used. A copy of one
+        // page comes in only if none matched that page, so the other pages keep their answers.
+        let (micro, entry) = tlb.used(fetch);
+        let one = refills == known.wrapping_add(1) && entry.mask == self.page_mask;
+        let hangers = &mut self.hangers[usize::from(fetch)];
+        let mut places = if one {
+            std::mem::take(&mut hangers[usize::from(micro)])
+        } else {
+            *hangers = [0; 8];
+            u32::MAX
+        };
+        let kinds = if fetch { 0..1 } else { 1..3 };
+        while places != 0 {
+            let place = places.trailing_zeros() as usize;
+            for pages in &mut self.pages[kinds.clone()] {
+                pages[place].va = NONE;
+            }
+            places &= places - 1;
+        }
+    }
+}
+
+/// A CPU's way to the machine while it runs a program.
+pub(crate) struct Port<'a, O: Observer> {
+    pub(crate) machine: &'a mut Machine,
+    pub(crate) cpu: CpuId,
+    pub(crate) obs: &'a mut O,
+    memo: Memo,
+}
+
+impl<'a, O: Observer> Port<'a, O> {
+    pub(crate) fn new(machine: &'a mut Machine, cpu: CpuId, obs: &'a mut O) -> Self {
+        let memo = Memo::new(machine, cpu);
+        Self {
+            machine,
+            cpu,
+            obs,
+            memo,
+        }
+    }
+
+    /// Fetches: from the copy of the line fetched last, or elsewhere.
+    #[inline(always)]
+    pub(crate) fn fetch_memo(&mut self, va: VirtAddr, width: Width) -> Result<u32, Abort> {
+        if va.0 & self.memo.line_mask != self.memo.line {
+            return self.fetch_elsewhere(va, width);
+        }
+        let word = self.memo.word(va.0, width);
+        self.count_fetch();
+        if O::ACTIVE && !self.memo.line_trusted {
+            self.report_fetch(va, width, word);
+        }
+        Ok(word)
+    }
+
+    #[inline(always)]
+    fn count_fetch(&mut self) {
+        let cost = &mut self.machine.cost;
+        cost.accesses += 1;
+        cost.spend(Class::Instruction, self.machine.rules.instruction);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn report_fetch(&mut self, va: VirtAddr, width: Width, word: u32) {
+        let entry = *self.machine.cpu(self.cpu).tlb.used(true).1;
+        let seen = Seen {
+            cpu: self.cpu,
+            va,
+            width,
+            access: Access::Fetch,
+            user: true,
+            entry,
+            place: Place::Line {
+                unit: Unit::L1I(self.cpu),
+                slot: self.memo.line_slot,
+                offset: va.0 & !self.memo.line_mask,
+            },
+        };
+        self.obs.fetched(self.machine, &seen, word);
+    }
+
+    /// Fetches from another line than the last.
+    #[inline(never)]
+    fn fetch_elsewhere(&mut self, va: VirtAddr, width: Width) -> Result<u32, Abort> {
+        if self.open_line(va) {
+            return self.fetch_memo(va, width);
+        }
+        self.memo.line = NONE;
+        let word = self.machine.fetch(self.cpu, va, width, true, self.obs);
+        self.learn(Access::Fetch, va);
+        word
+    }
+
+    /// Copies the line of `va` if its page is known and it is in: a hit, but for counting it.
+    #[inline(always)]
+    fn open_line(&mut self, va: VirtAddr) -> bool {
+        let memo = &mut self.memo;
+        let Some(page) = memo.page(Access::Fetch, va.0) else {
+            return false;
+        };
+        let cpu = &mut self.machine.cpus[usize::from(self.cpu.0)];
+        let Some(slot) = memo.slot(0, &cpu.icache, &page, va.0) else {
+            return false;
+        };
+        cpu.tlb.use_again(true, page.micro);
+        cpu.icache.touch(slot);
+        memo.copy(va.0, cpu.icache.line(slot));
+        memo.line = va.0 & memo.line_mask;
+        memo.line_slot = slot;
+        if O::ACTIVE {
+            memo.line_pa = PhysAddr((va.0 ^ page.flip) & memo.line_mask);
+            memo.line_naming = page.naming;
+            self.trust_line();
+        }
+        true
+    }
+
+    /// Loads: from a line of a known page, or down the plain path.
+    #[inline(always)]
+    pub(crate) fn load_memo(&mut self, va: VirtAddr, width: Width) -> Result<u32, Abort> {
+        let (machine, memo) = (&mut *self.machine, &mut self.memo);
+        let Some(page) = memo.page(Access::Load, va.0) else {
+            return self.load_plain(va, width);
+        };
+        let cpu = &mut machine.cpus[usize::from(self.cpu.0)];
+        let Some(slot) = memo.slot(1, &cpu.dcache, &page, va.0) else {
+            return self.load_plain(va, width);
+        };
+        cpu.tlb.use_again(false, page.micro);
+        cpu.dcache.touch(slot);
+        machine.cost.accesses += 1;
+        machine.cost.spend(Class::L1, machine.rules.l1_load);
+        let offset = va.0 & (cpu.dcache.line_bytes() - 1);
+        let value = cpu.dcache.take(slot, offset, width);
+        if O::ACTIVE {
+            let pa = PhysAddr(va.0 ^ page.flip);
+            let agreed = self.agreed(page.naming);
+            if !(agreed && self.obs.trusts(Unit::L1D(self.cpu), slot, pa)) {
+                self.report_load(va, width, slot, value, agreed.then_some(pa));
+            }
+        }
+        Ok(value)
+    }
+
+    /// Reports a load; if the translation was agreed with, the line is worth a look.
+    #[inline(never)]
+    fn report_load(
+        &mut self,
+        va: VirtAddr,
+        width: Width,
+        slot: u32,
+        value: u32,
+        agreed: Option<PhysAddr>,
+    ) {
+        let seen = self.seen_data(Access::Load, va, width, slot);
+        self.obs.loaded(self.machine, &seen, value);
+        if let Some(pa) = agreed {
+            let unit = Unit::L1D(self.cpu);
+            self.obs.examine(self.machine, unit, slot, pa);
+        }
+    }
+
+    #[inline(always)]
+    fn seen_data(&self, access: Access, va: VirtAddr, width: Width, slot: u32) -> Seen {
+        let cpu = self.machine.cpu(self.cpu);
+        Seen {
+            cpu: self.cpu,
+            va,
+            width,
+            access,
+            user: true,
+            entry: *cpu.tlb.used(false).1,
+            place: Place::Line {
+                unit: Unit::L1D(self.cpu),
+                slot,
+                offset: va.0 & (cpu.dcache.line_bytes() - 1),
+            },
+        }
+    }
+
+    #[inline(never)]
+    fn load_plain(&mut self, va: VirtAddr, width: Width) -> Result<u32, Abort> {
+        let value = self.machine.load(self.cpu, va, width, true, self.obs);
+        self.learn(Access::Load, va);
+        value
+    }
+
+    /// Stores: into a write-back line of a known page, or down the plain path.
+    #[inline(always)]
+    pub(crate) fn store_memo(
+        &mut self,
+        va: VirtAddr,
+        width: Width,
+        value: u32,
+    ) -> Result<(), Abort> {
+        let (machine, memo) = (&mut *self.machine, &mut self.memo);
+        let Some(page) = memo.page(Access::Store, va.0) else {
+            return self.store_plain(va, width, value);
+        };
+        let cpu = &mut machine.cpus[usize::from(self.cpu.0)];
+        let Some(slot) = memo.slot(1, &cpu.dcache, &page, va.0) else {
+            return self.store_plain(va, width, value);
+        };
+        cpu.tlb.use_again(false, page.micro);
+        cpu.dcache.touch(slot);
+        machine.cost.accesses += 1;
+        let offset = va.0 & (cpu.dcache.line_bytes() - 1);
+        cpu.dcache.put(slot, offset, width, value);
+        cpu.dcache.soil(slot, offset);
+        if O::ACTIVE {
+            let agreed = self.agreed(page.naming);
+            self.report_store(va, width, value, slot, agreed);
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn report_store(&mut self, va: VirtAddr, width: Width, value: u32, slot: u32, agreed: bool) {
+        let seen = self.seen_data(Access::Store, va, width, slot);
+        if agreed {
+            self.obs.stored_agreed(self.machine, &seen, value);
+        } else {
+            self.obs.stored(self.machine, &seen, value);
+        }
+        self.distrust_line();
+    }
+
+    /// Asks whether fetches from the line just opened need no report.
+    #[inline]
+    fn trust_line(&mut self) {
+        let (unit, slot, pa) = (Unit::L1I(self.cpu), self.memo.line_slot, self.memo.line_pa);
+        self.memo.line_trusted = self.agreed(self.memo.line_naming)
+            && (self.obs.trusts(unit, slot, pa) || self.obs.examine(self.machine, unit, slot, pa));
+    }
+
+    /// After a store that was reported: the line being executed may be no longer the truth.
+    #[inline(always)]
+    fn distrust_line(&mut self) {
+        if self.memo.line_trusted {
+            let unit = Unit::L1I(self.cpu);
+            self.memo.line_trusted = self.agreed(self.memo.line_naming)
+                && self
+                    .obs
+                    .trusts(unit, self.memo.line_slot, self.memo.line_pa);
+        }
+    }
+
+    /// Whether the observer still agrees with a translation.
+    #[inline(always)]
+    fn agreed(&self, naming: u32) -> bool {
+        naming != 0 && naming == self.obs.naming()
+    }
+
+    #[inline(never)]
+    fn store_plain(&mut self, va: VirtAddr, width: Width, value: u32) -> Result<(), Abort> {
+        let done = self
+            .machine
+            .store(self.cpu, va, width, value, true, self.obs);
+        if O::ACTIVE {
+            self.distrust_line();
+        }
+        self.learn(Access::Store, va);
+        done
+    }
+
+    /// After an access down the plain path: accounts for what it changed, and remembers its page if
+    /// it went through.
+    fn learn(&mut self, access: Access, va: VirtAddr) {
+        if !self.memo.enabled {
+            return;
+        }
+        let fetch = access == Access::Fetch;
+        let tlb = &self.machine.cpus[usize::from(self.cpu.0)].tlb;
+        self.memo.account(fetch, tlb);
+        let place = self.memo.place(va.0);
+        if self.memo.pages[access as usize][place].va == va.0 & self.memo.page_mask {
+            return;
+        }
+        let (micro, entry) = tlb.used(fetch);
+        let entry = *entry;
+        if !tlb.unambiguous(fetch, va.0) || !self.servable(access, &entry, va) {
+            return;
+        }
+        let start = va.0 & self.memo.page_mask;
+        let flip = start ^ entry.translate(start);
+        let cpu = self.machine.cpu(self.cpu);
+        let cache = if fetch { &cpu.icache } else { &cpu.dcache };
+        let (index, tag) = cache.physical();
+        let page = Page {
+            va: start,
+            flip,
+            keys: (u32::from(index) * flip, u32::from(tag) * flip),
+            micro,
+            naming: self.naming(access, va, entry),
+        };
+        self.memo.keep(access, page);
+    }
+
+    /// Whether a hit under this copy is the fast path's business: allowed, and cached so that only
+    /// the line takes part.
+    fn servable(&self, access: Access, entry: &TlbEntry, va: VirtAddr) -> bool {
+        let store = access == Access::Store;
+        let dacr = self.machine.cpu(self.cpu).dacr;
+        entry.matches(va.0)
+            && crate::mmu::permits(entry, dacr, true, store).is_ok()
+            && entry.cacheable
+            && (!store || entry.bufferable)
+    }
+
+    /// What [`Page::naming`] is for a page.
+    fn naming(&mut self, access: Access, va: VirtAddr, entry: TlbEntry) -> u32 {
+        if !O::ACTIVE {
+            return 0;
+        }
+        let seen = Seen {
+            cpu: self.cpu,
+            va,
+            width: Width::Byte,
+            access,
+            user: true,
+            entry,
+            place: Place::Memory(PhysAddr(entry.translate(va.0))),
+        };
+        let agrees = self.obs.agrees(self.machine, &seen);
+        if agrees { self.obs.naming() } else { 0 }
+    }
+}

@@ -31,6 +31,7 @@ fn ours<M: Model>(model: M, seen: M::Seen) -> (u64, u64) {
 fn theirs<M>(model: M) -> (u64, u64)
 where
     M: stateright::Model + Send + Sync + 'static,
+    M::Action: Clone + PartialEq,
     M::State: Clone + std::fmt::Debug + std::hash::Hash + Send + Sync + PartialEq,
 {
     let initial = model.init_states().len();

@@ -142,7 +142,7 @@ pub fn differential(bytes: &[u8]) -> (u64, u64) {
 
 fn cache(u: &mut Unstructured<'_>) -> Result<CacheProfile> {
     let (line, ways) = (*u.choose(&[8, 16, 32, 64])?, *u.choose(&[1, 2, 3, 4])?);
-    let sets = *u.choose(&[2, 8, 128])?;
+    let sets = *u.choose(&[4, 8, 128])?;
     Ok(CacheProfile {
         size: line * ways * sets,
         ways,

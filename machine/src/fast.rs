@@ -130,11 +130,11 @@ impl Memo {
         let b = &self.bytes;
         match width {
             Width::Word => {
-                let n = va as usize % LINE_MAX & !3;
+                let n = (va as usize % LINE_MAX) & !3;
                 u32::from_le_bytes([b[n], b[n + 1], b[n + 2], b[n + 3]])
             }
             _ => {
-                let n = va as usize % LINE_MAX & !1;
+                let n = (va as usize % LINE_MAX) & !1;
                 u32::from(u16::from_le_bytes([b[n], b[n + 1]]))
             }
         }

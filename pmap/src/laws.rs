@@ -264,9 +264,9 @@ fn apply(bench: &mut Bench, model: &mut Model, ground: &Ground, verb: Verb) {
         Verb::ClearReference(page) => drop(bench.pmap_ts_referenced(CPU, frame(page))),
         Verb::Kenter { slot, page } => {
             let va = ground.kernel(slot);
-            if !model.maps.contains_key(&(K, va)) {
+            if let std::collections::btree_map::Entry::Vacant(free) = model.maps.entry((K, va)) {
                 bench.pmap_kenter(CPU, VirtAddr(va), frame(page));
-                model.maps.insert((K, va), page);
+                free.insert(page);
                 model.pages[page as usize].enter(K, va);
             }
         }

@@ -9,9 +9,11 @@
 //! Entries that a verb stores between two hooks (B24) are not in here; `Pmap::check` sees those.
 
 use machine::{Ap, Frame, Pte, VirtAddr};
+use pmap::count::Counts;
 use pmap::hook::{Facts, Hook, Mapping, View};
 use pmap::plan::{Do, Plan};
 use pmap::policy::{Policy, all};
+use pmap::skeleton::Part;
 use pmap::{PvFlags, SpaceId};
 
 /// Policies that do something at a hook although nothing changes, and why.
@@ -75,6 +77,8 @@ impl Page {
             subject: Some(subject),
             frame: Some(PAGE),
             bits: 0,
+            counts: Counts::of(&self.list),
+            uncacheable: false,
         };
         (policy.rule)(&hook, &view, &FACTS, &mut plan);
         plan
@@ -97,11 +101,17 @@ impl Page {
 
     fn find(&self, of: &Mapping) -> Option<Mapping> {
         let all = self.list.iter().chain(&self.kva);
-        all.into_iter().find(|m| (m.space, m.va) == (of.space, of.va)).copied()
+        all.into_iter()
+            .find(|m| (m.space, m.va) == (of.space, of.va))
+            .copied()
     }
 
     fn enter(&mut self, policy: &Policy, new: Mapping) -> Result<(), String> {
-        if new.space.is_kernel() && policy.skeleton.tracks_kenter && self.list.is_empty() && self.kva.is_none() {
+        if new.space.is_kernel()
+            && policy.skeleton.kenter.contains(&Part::Track)
+            && self.list.is_empty()
+            && self.kva.is_none()
+        {
             self.kva = Some(new);
         } else {
             if let Some(kva) = self.kva.take() {
@@ -113,7 +123,9 @@ impl Page {
     }
 
     fn leave(&mut self, policy: &Policy, gone: &Mapping) -> Result<(), String> {
-        let Some(was) = self.find(gone) else { return Ok(()) };
+        let Some(was) = self.find(gone) else {
+            return Ok(());
+        };
         let other = |m: &Mapping| (m.space, m.va) != (was.space, was.va);
         self.list.retain(other);
         self.kva = self.kva.filter(other);
@@ -153,7 +165,10 @@ impl Page {
         }
         let untrue = |m: &&Mapping| m.flags.contains(PvFlags::NC) && m.pte.cacheable();
         match self.list.iter().find(untrue) {
-            Some(m) => Err(format!("{} {} is flagged uncached, its entry is not", m.space, m.va)),
+            Some(m) => Err(format!(
+                "{} {} is flagged uncached, its entry is not",
+                m.space, m.va
+            )),
             None => Ok(()),
         }
     }

@@ -139,7 +139,7 @@ fn compare_rows(file: &Path, a: &Row, b: &Row) -> Option<CaseDifference> {
     let cycles: BTreeMap<_, _> = a
         .cycles
         .keys()
-        .map(|class| both(&class))
+        .map(both)
         .filter(|(_, [a, b])| a != b)
         .collect();
     let verdicts = (verdicts[0] != verdicts[1]).then_some(verdicts);

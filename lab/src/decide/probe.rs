@@ -367,7 +367,7 @@ fn cached_if_empty(seen: String) -> String {
 }
 
 fn orders(len: usize) -> Vec<Vec<usize>> {
-    let all = match len {
+    match len {
         1 => vec![],
         2 => vec![vec![1, 0]],
         _ => vec![
@@ -377,8 +377,7 @@ fn orders(len: usize) -> Vec<Vec<usize>> {
             vec![2, 0, 1],
             vec![2, 1, 0],
         ],
-    };
-    all
+    }
 }
 
 /// The skeleton's fields, whichever there are, by its debug form.

@@ -374,7 +374,7 @@ impl Codec {
             out.push(0);
             for m in pmap.mappings(frame) {
                 out[at] += 1;
-                out.push(names.space(m.space) | (m.va.0 / self.page) as u8 * 4);
+                out.push(names.space(m.space) | ((m.va.0 / self.page) as u8 * 4));
                 out.extend(m.flags.bits().to_le_bytes());
                 out.push(self.pte(names, m.pte.0));
             }

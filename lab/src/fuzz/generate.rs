@@ -7,7 +7,7 @@
 
 use arbitrary::{Result, Unstructured};
 
-use super::legal::{Ground, Held, Legal};
+use super::legal::{Caller, Ground, Held, Legal};
 use crate::op::{Event, Op, Page, Rights, Space, Use, Va};
 
 /// Kinds of actions.
@@ -20,13 +20,13 @@ const KINDS: u8 = 30;
 pub fn sequence(
     u: &mut Unstructured<'_>,
     ground: &Ground,
-    announces: bool,
+    caller: Caller,
     ops_max: usize,
 ) -> Result<Vec<Op>> {
     // Three kinds in four are on.
     let swarm = u.arbitrary::<u32>()? | u.arbitrary::<u32>()?;
     let mut maker = Maker {
-        legal: Legal::new(ground, announces),
+        legal: Legal::new(ground, caller),
         ops: Vec::with_capacity(ops_max + 8),
         serial: 0,
     };

@@ -10,11 +10,14 @@
 //!    write at that time. Buffers are told.
 //! 5. A program executes only what is mapped executable; `remove_pages` and `activate` are of who runs.
 //!
+//! How a kernel calls its pmap differs ([`Caller`]): whether a writer says so when it takes a buffer, and whether
+//! a page may have two kernel addresses, as FreeBSD's clustered transfers make them and NetBSD's never do.
+//!
 //! Absent: several CPUs, wired user mappings, prefetches that in-order cores do not make.
 
 use machine::Profile;
 use machine::profile::TableProfile;
-use pmap::Layout;
+use pmap::{Layout, Policy};
 
 use crate::op::{Event, Op, Page, Rights, Space, Use, Va};
 
@@ -113,6 +116,25 @@ enum Open {
     Io(bool, u32),
 }
 
+/// How the kernel that calls the pmap works.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Caller {
+    /// Whether writers announce themselves when they acquire a buffer.
+    pub announces: bool,
+    /// Whether a page may have two kernel mappings at a time.
+    pub aliases: bool,
+}
+
+impl Caller {
+    /// The caller that a policy is written for.
+    pub fn of(policy: &Policy) -> Self {
+        Self {
+            announces: !policy.name.ends_with("-fault"),
+            aliases: !policy.skeleton.name.starts_with("netbsd"),
+        }
+    }
+}
+
 /// What the layer above the pmap knows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Legal {
@@ -127,13 +149,12 @@ pub struct Legal {
     /// The space of the process that runs.
     pub running: Option<u8>,
     open: Option<Open>,
-    /// Whether writers announce themselves when they acquire a buffer.
-    announces: bool,
+    caller: Caller,
 }
 
 impl Legal {
     /// Nothing mapped, the first space running.
-    pub fn new(ground: &Ground, announces: bool) -> Self {
+    pub fn new(ground: &Ground, caller: Caller) -> Self {
         let user = vec![None; ground.user.len()];
         Self {
             users: [user.clone(), user],
@@ -141,14 +162,14 @@ impl Legal {
             fresh: vec![true; usize::from(ground.pages)],
             running: Some(1),
             open: None,
-            announces,
+            caller,
             ground: ground.clone(),
         }
     }
 
     /// Whether every operation of a sequence is legal where it stands.
-    pub fn allows(ground: &Ground, announces: bool, ops: &[Op]) -> bool {
-        let mut legal = Self::new(ground, announces);
+    pub fn allows(ground: &Ground, caller: Caller, ops: &[Op]) -> bool {
+        let mut legal = Self::new(ground, caller);
         ops.iter().all(|op| legal.take(op)) && legal.open.is_none()
     }
 
@@ -241,7 +262,7 @@ impl Legal {
         match op {
             Op::Kenter(v, p) => {
                 let free = slot(v).is_some_and(|n| n < self.ground.windows);
-                free && self.at(*v).is_none() && self.known(*p)
+                free && self.at(*v).is_none() && self.known(*p) && self.may_alias(p.0)
             }
             Op::Kremove(v) => self.at(*v).is_some_and(|m| m.buffer.is_none()),
             Op::Qenter(v, p, n) => self.may_qenter(*v, *p, *n),
@@ -261,6 +282,10 @@ impl Legal {
             Op::KernelLoad(_) | Op::KernelStore(..) | Op::Use(true, ..) => false,
             _ => hardware(op),
         }
+    }
+
+    fn may_alias(&self, page: u8) -> bool {
+        self.caller.aliases || !self.kernel.iter().flatten().any(|m| m.page == page)
     }
 
     /// Whether a device may read or write the page mapped there.
@@ -290,13 +315,16 @@ impl Legal {
             && pages.end <= self.ground.pages
             && self.kernel[slots].iter().all(Option::is_none)
             && !buffers.into_iter().any(|m| pages.contains(&m.page))
+            && pages.into_iter().all(|p| self.may_alias(p))
     }
 
     fn may_use(&self, what: Use, va: Va) -> bool {
         self.at(va).is_some_and(|m| match (m.buffer, what) {
             (None, _) => true,
             (Some(_), Use::Read) => m.held != Held::No,
-            (Some(_), _) => m.held == Held::Write || (!self.announces && m.held == Held::Read),
+            (Some(_), _) => {
+                m.held == Held::Write || (!self.caller.announces && m.held == Held::Read)
+            }
         })
     }
 
@@ -305,7 +333,7 @@ impl Legal {
         self.is_buffer(va, page, count)
             && match event {
                 Event::AcquiredRead => held == Held::No,
-                Event::AcquiredWrite => held == Held::No && self.announces,
+                Event::AcquiredWrite => held == Held::No && self.caller.announces,
                 Event::Released | Event::IoStartRead | Event::IoStartWrite => held != Held::No,
                 _ => false,
             }

@@ -471,7 +471,7 @@ impl Bench {
                 }
             }
             Action::DmaIn(at) => {
-                let pa = u32::from(at) % (FRAMES * PAGE) & !7;
+                let pa = (u32::from(at) % (FRAMES * PAGE)) & !7;
                 let word = self.value();
                 let mut bytes = [0; 32];
                 bytes[..8].fill(word as u8);
@@ -484,7 +484,7 @@ impl Bench {
                 self.flat.store(pa, &bytes[..8], true, self.watch.now);
             }
             Action::DmaOut(at) => {
-                let pa = u32::from(at) % (FRAMES * PAGE) & !7;
+                let pa = (u32::from(at) % (FRAMES * PAGE)) & !7;
                 let len = 8;
                 self.step(Step::DmaOut {
                     pa: PhysAddr(pa),

@@ -15,7 +15,7 @@ use machine::{Hw, Profile};
 use pmap::{PmapVerbs, Policy, SpaceId, Status};
 
 use super::generate;
-use super::legal::{Ground, Legal};
+use super::legal::{Caller, Ground, Legal};
 use crate::op::{CPU0, Op, evict_all};
 use crate::oracle::{Kind, Oracle};
 use crate::shrink::{self, Finding};
@@ -32,15 +32,15 @@ pub struct Bench {
     world: World<Oracle>,
     /// The addresses and pages used.
     pub ground: Ground,
-    /// Whether writers announce themselves.
-    pub announces: bool,
+    /// How the kernel above works.
+    pub caller: Caller,
 }
 
 impl Bench {
     /// A bench with the first space running.
     pub fn new(profile: Arc<Profile>, policy: Policy) -> Self {
         let ground = Ground::new(&profile);
-        let announces = !policy.name.ends_with("-fault");
+        let caller = Caller::of(&policy);
         let state = State::boot(profile);
         let oracle = system::oracle(&state);
         let mut start = World::new(state, policy, oracle);
@@ -52,7 +52,7 @@ impl Bench {
             world: start.clone(),
             start,
             ground,
-            announces,
+            caller,
         }
     }
 
@@ -98,14 +98,14 @@ impl Bench {
     /// The sequence that bytes stand for.
     pub fn sequence(&self, data: &[u8]) -> Vec<Op> {
         let mut u = Unstructured::new(data);
-        generate::sequence(&mut u, &self.ground, self.announces, OPS_MAX).unwrap_or_default()
+        generate::sequence(&mut u, &self.ground, self.caller, OPS_MAX).unwrap_or_default()
     }
 
     /// Shrinks a failing sequence; operations stay legal and the kind of finding the same.
     pub fn shrink(&mut self, ops: &[Op], kind: Kind) -> Vec<Op> {
-        let (ground, announces) = (self.ground.clone(), self.announces);
+        let (ground, caller) = (self.ground.clone(), self.caller);
         shrink::operations(ops, &ground, |ops| {
-            Legal::allows(&ground, announces, ops) && self.run(ops) == Some(kind)
+            Legal::allows(&ground, caller, ops) && self.run(ops) == Some(kind)
         })
     }
 

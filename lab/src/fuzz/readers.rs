@@ -67,7 +67,7 @@ pub fn profile(data: &[u8]) {
     }
     let policy = pmap::policy::by_name("always-flush").expect("it exists");
     let mut bench = Bench::new(Arc::new(profile), policy);
-    let ops = bench.sequence(&super::Inputs::new(7).next(100).to_vec());
+    let ops = bench.sequence(super::Inputs::new(7).next(100));
     let found = bench.run(&ops);
     let _ = found;
 }

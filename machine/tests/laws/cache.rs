@@ -9,17 +9,19 @@ const WAYS: u32 = 3;
 const LINE: u32 = 8;
 
 fn cache(replacement: Replacement) -> Cache {
-    Cache::new(&CacheProfile {
+    let profile = CacheProfile {
         size: SETS * WAYS * LINE,
         ways: WAYS,
         line: LINE,
         lookup: Lookup::Vivt,
         replacement,
+        invalid_first: true,
         write_allocate: true,
         write_back: true,
         dirty_bytes: 4,
         uncached_hit: UncachedHit::BypassStale,
-    })
+    };
+    Cache::new(&profile, 4096)
 }
 
 /// What is done to a cache, by address.
@@ -72,7 +74,11 @@ impl Model {
         let set = self.set(va);
         let way = hit.unwrap_or_else(|| {
             let free = set.iter().position(Option::is_none);
-            let oldest = || (0..set.len()).min_by_key(|w| set[*w].map(|(_, at)| at)).unwrap();
+            let oldest = || {
+                (0..set.len())
+                    .min_by_key(|w| set[*w].map(|(_, at)| at))
+                    .unwrap()
+            };
             free.unwrap_or_else(oldest)
         });
         if hit.is_none() || lru {

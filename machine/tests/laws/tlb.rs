@@ -32,10 +32,21 @@ fn entry(va: u32, frame: u8) -> TlbEntry {
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// An access: a hit, or the result of a walk.
-    Access { fetch: bool, va: u32, frame: u8 },
-    Lock { slot: u32, va: u32, frame: u8 },
+    Access {
+        fetch: bool,
+        va: u32,
+        frame: u8,
+    },
+    Lock {
+        slot: u32,
+        va: u32,
+        frame: u8,
+    },
     InvalidateAll,
-    Invalidate { va: u32, data_only: bool },
+    Invalidate {
+        va: u32,
+        data_only: bool,
+    },
 }
 
 impl Arbitrary for Event {
@@ -140,7 +151,9 @@ quickcheck! {
 
     fn no_copy_is_left_after_an_invalidation(events: Vec<Event>, va: u8) -> bool {
         let mut tlb = tlb();
-        events.iter().for_each(|e| drop(apply(&mut tlb, *e)));
+        events.iter().for_each(|e| {
+            apply(&mut tlb, *e);
+        });
         let va = u32::from(va) % 128;
         tlb.invalidate(va, false);
         let copies = tlb.entries().any(|e| e.matches(va));
@@ -149,7 +162,9 @@ quickcheck! {
 
     fn a_data_operation_leaves_at_most_the_fetch_sides_copies(events: Vec<Event>, va: u8) -> bool {
         let mut tlb = tlb();
-        events.iter().for_each(|e| drop(apply(&mut tlb, *e)));
+        events.iter().for_each(|e| {
+            apply(&mut tlb, *e);
+        });
         let va = u32::from(va) % 128;
         let before = tlb.last(true, va).copied();
         tlb.invalidate(va, true);
@@ -159,7 +174,9 @@ quickcheck! {
 
     fn what_is_locked_survives_an_invalidation_of_all(events: Vec<Event>, va: u8, frame: u8) -> bool {
         let mut tlb = tlb();
-        events.iter().for_each(|e| drop(apply(&mut tlb, *e)));
+        events.iter().for_each(|e| {
+            apply(&mut tlb, *e);
+        });
         let va = u32::from(va) % 128;
         tlb.invalidate(va, false);
         tlb.lock(0, entry(va, frame));

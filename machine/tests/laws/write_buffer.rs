@@ -13,7 +13,12 @@ const LINE: u32 = 16;
 /// A store that fits one block, or the oldest entry leaving.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    Store { pa: u32, len: u32, value: u8, outer: bool },
+    Store {
+        pa: u32,
+        len: u32,
+        value: u8,
+        outer: bool,
+    },
     Pop,
 }
 
@@ -47,7 +52,11 @@ fn buffer() -> WriteBuffer {
 type Block = (u32, bool, BTreeMap<u32, u8>);
 
 /// Stores as the bus path does: room is made by writing the oldest block.
-fn store(buffer: &mut WriteBuffer, memory: &mut [u8], (pa, len, value, outer): (u32, u32, u8, bool)) {
+fn store(
+    buffer: &mut WriteBuffer,
+    memory: &mut [u8],
+    (pa, len, value, outer): (u32, u32, u8, bool),
+) {
     if buffer.full() && !buffer.merges(pa, outer) {
         pop(buffer, memory);
     }
@@ -57,7 +66,9 @@ fn store(buffer: &mut WriteBuffer, memory: &mut [u8], (pa, len, value, outer): (
 fn pop(buffer: &mut WriteBuffer, memory: &mut [u8]) -> Option<Block> {
     let (_, entry) = buffer.pop()?;
     let set = (0..32).filter(|n| entry.mask >> n & 1 == 1);
-    let bytes: BTreeMap<u32, u8> = set.map(|n| (entry.pa + n, entry.data[n as usize])).collect();
+    let bytes: BTreeMap<u32, u8> = set
+        .map(|n| (entry.pa + n, entry.data[n as usize]))
+        .collect();
     bytes.iter().for_each(|(at, b)| memory[*at as usize] = *b);
     Some((entry.pa, entry.outer, bytes))
 }
@@ -81,7 +92,9 @@ quickcheck! {
                     model.push_back((base, outer, BTreeMap::new()));
                 }
                 let bytes = &mut model.back_mut().unwrap().2;
-                (pa..pa + len).for_each(|at| drop(bytes.insert(at, value)));
+                (pa..pa + len).for_each(|at| {
+                    bytes.insert(at, value);
+                });
                 store(&mut buffer, &mut memory, (pa, len, value, outer));
                 buffer.waiting() as usize == model.len()
             }
@@ -130,7 +143,8 @@ quickcheck! {
             }
         }
         let pa = u32::from(pa % 60);
-        buffer.entries().all(|(_, e)| {
+        let blocks: Vec<_> = buffer.entries().map(|(_, e)| *e).collect();
+        blocks.iter().all(|e| {
             let has = |at: u32| at >= e.pa && at < e.pa + 32 && e.mask >> (at - e.pa) & 1 == 1;
             [1, 2, 4].iter().all(|len| e.covers(pa, *len) == (pa..pa + len).all(has))
         })

@@ -271,7 +271,7 @@ impl Model {
     }
 
     fn word(&self, pid: u8, va: u32) -> u32 {
-        let at = (va % PAGE & !3) as usize;
+        let at = ((va % PAGE) & !3) as usize;
         let page = if va >= BUFFER {
             let start = (va - BUFFER) as usize - at;
             &self.processes[&pid].buffer[start..]
@@ -293,7 +293,7 @@ impl Model {
     }
 
     fn store(&mut self, pid: u8, va: u32, value: u32) {
-        let at = (va % PAGE & !3) as usize;
+        let at = ((va % PAGE) & !3) as usize;
         let mut own = self.bytes(pid, va).to_vec();
         let area = self.page(pid, va).expect("admitted");
         if let Some((file, n)) = area.file.filter(|_| area.shared) {

@@ -163,7 +163,7 @@ fn a_huge_or_deep_case_is_refused_before_it_is_parsed() {
     let deep = format!("a {}", "{\nb ".repeat(50_000));
     refused(
         &["replay", &file(&dir, "deep.kdl", deep.as_bytes())],
-        &["deep.kdl:8", "nested"],
+        &["deep.kdl:9", "nested"],
     );
     let comment = "/*".repeat(100_000);
     refused(

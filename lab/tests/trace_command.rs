@@ -55,7 +55,7 @@ fn refuses(arguments: &[&str]) -> String {
 fn refused_at(path: &str, place: &str, what: &str) {
     let message = refuses(&[&[path], &CACHES[..]].concat());
     assert_eq!(message.lines().count(), 1, "{message}");
-    let start = format!("pmaplab trace: {path}: {place}: ");
+    let start = format!("pmaplab: {path}: {place}: ");
     assert!(message.starts_with(&start), "{message}");
     assert!(
         message.contains(what) && message.contains("expected"),

@@ -386,11 +386,15 @@ impl Profile {
 
     fn check_table(&self) -> Result<(), ProfileError> {
         match self.table {
-            TableProfile::ArmShort => must(
-                "page",
-                self.page == 4096,
-                "must be 4096 with table.format = \"arm-short\"",
-            ),
+            TableProfile::ArmShort => {
+                must(
+                    "page",
+                    self.page == 4096,
+                    "must be 4096 with table.format = \"arm-short\"",
+                )?;
+                // The kernel, its tables and a few pages for programs.
+                range("memory", self.memory, 16 << 20, 1 << 31)
+            }
             TableProfile::Flat {
                 spaces,
                 user_pages,

@@ -338,6 +338,8 @@ fn walked(
     // An entry may be invalid for reference emulation, or its slot another space's: never wrong.
     let found = walk
         .ok()
+        // The slot may be another space's: then its domain keeps this one out.
+        .filter(|e| (bench.machine.cpu(CPU).dacr >> (e.domain * 2)) & 3 != 0)
         .map(|e| bench.machine.frame_of(machine::PhysAddr(e.base)));
     match found {
         Some(frame) if mapped != Some(frame) => Err(format!(

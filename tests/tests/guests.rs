@@ -46,13 +46,13 @@ const ROWS: &[Row] = &[
     ("args", &["x", "y"], "args\nx\ny\nHOME=/\nPATH=/bin\n", 3),
     ("badptr", &[], "badptr ok\n", 0),
     ("big", &["3"], "big ok\n", 0),
-    ("cat", &["/bin/patchlib.code", "-q"], "", 0),
+    ("cat", &["-q", "/bin/patchlib.code"], "", 0),
     ("dl", &["read", "/bin/libdemo.so"], "dl ok\n", 0),
     ("dl", &["mmap", "/bin/libdemo.so"], "dl ok\n", 0),
     (
         "dl",
         &["mmap", "/bin/libtext.so", "sync"],
-        "old words: 0\n",
+        "old words: 0\ndl ok\n",
         0,
     ),
     (

@@ -89,6 +89,7 @@ pub fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(io::stderr)
+        .with_ansi(on_terminal())
         .without_time()
         .init();
     let result = match Arguments::parse().command {

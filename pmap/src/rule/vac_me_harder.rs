@@ -142,7 +142,7 @@ impl Page<'_> {
         let cached = self.list.iter().filter(user).filter(|m| !uncached(m));
         let (cached, users) = (cached.count() as u32, self.counts.user());
         let kernel = self.counts.kernel();
-        if kernel == 0 && cached + 1 == users {
+        if kernel == 0 && cached == users {
             return;
         }
         if users > 0 {
@@ -175,8 +175,8 @@ fn uncache(plan: &mut Plan, m: &mut Mapping, entering: bool, bytes: u32) {
     let (set, clear) = (PvFlags::NC, PvFlags::empty());
     plan.push(Do::Flags { set, clear }, m.space, m.va, 0);
     if !entering && m.pte.valid() {
-        tlb(plan, m);
         flush(plan, m, bytes);
+        tlb(plan, m);
     }
     plan.push(Do::PteCache(false), m.space, m.va, 0);
 }

@@ -5,8 +5,7 @@
 //!
 //! 1. Changing or removing an entry: flush the cache (`flush_cache_page`), store the entry, flush the TLB.
 //! 2. A new entry is visible before the rule is asked (`update_mmu_cache`).
-//! 3. The kernel's mapping of a page is never write-protected and never taken away with the others.
-//! 4. A kernel thread borrows the last space; "current" is what the hardware holds (`mm_cpumask`).
+//! 3. A kernel thread borrows the last space; "current" is what the hardware holds (`mm_cpumask`).
 //!
 //! Left out: the linear map itself. A page whose buffer is unmapped has no kernel address here, and what
 //! the kernel does through other addresses is not followed.
@@ -26,8 +25,6 @@ pub fn linux() -> Skeleton {
         remove_all_first: WriteFirst::Never,
         protect: Cow::Borrowed(&[Store, Sync, Reflag, Stored]),
         kremove: Cow::Borrowed(&[WillLeave, Zero, Sync, Untrack]),
-        clearbit_skips_unmanaged: true,
-        remove_all_skips_unmanaged: true,
         lazy_switch: true,
         current_is_live: true,
         ..freebsd_2010()

@@ -9,8 +9,6 @@ pub mod count;
 pub mod ctx;
 pub mod edit;
 pub mod hook;
-#[cfg(test)]
-mod laws;
 pub mod layout;
 mod lock;
 pub mod plan;

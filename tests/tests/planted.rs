@@ -283,17 +283,6 @@ const KENTER_OVER_TEXT: &str = r#"
         "#;
 
 #[test]
-fn a_tlb_copy_flushed_before_its_entry_is_stored() {
-    planted_between(
-        KENTER_OVER_TEXT,
-        Op::PrefetchInstruction(Va(0x8000)),
-        "move pte_cache_off after tlb_flush_id at entered",
-        Kind::StaleExec,
-        "stored by K store 0xd0400000 0xe3a00002",
-    );
-}
-
-#[test]
 fn an_entry_stored_after_its_lines_were_flushed() {
     planted_between(
         KENTER_OVER_TEXT,

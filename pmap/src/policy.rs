@@ -131,7 +131,7 @@ const POLICIES: &[Row] = &[
     (
         "write-drop-bqrelse-explicit",
         "Lepore's repair: buffers lose write permission at bqrelse, writers ask for it",
-        skeleton::freebsd_2010,
+        rule::write_drop::explicit_skeleton,
         rule::write_drop::bqrelse_explicit,
         Status::Proposal,
     ),
@@ -205,7 +205,7 @@ const POLICIES: &[Row] = &[
     (
         "write-drop-io-done-explicit",
         "Lepore's repair: buffers lose write permission when a transfer ends, writers ask for it",
-        skeleton::freebsd_2010,
+        rule::write_drop::explicit_skeleton,
         rule::write_drop::io_done_explicit,
         Status::Proposal,
     ),
@@ -226,7 +226,7 @@ const POLICIES: &[Row] = &[
     (
         "write-drop-after-uiomove-explicit",
         "Lepore's repair: buffers lose write permission after uiomove, writers ask for it",
-        skeleton::freebsd_2010,
+        rule::write_drop::explicit_skeleton,
         rule::write_drop::after_uiomove_explicit,
         Status::Proposal,
     ),
@@ -254,7 +254,7 @@ const POLICIES: &[Row] = &[
     (
         "ubc-readonly-window",
         "NetBSD's UBC: readers' windows are read-only, text is unmapped at release",
-        skeleton::freebsd_2010,
+        rule::write_drop::explicit_skeleton,
         rule::windows::ubc,
         Status::Proposal,
     ),

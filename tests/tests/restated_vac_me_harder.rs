@@ -86,11 +86,13 @@ impl Naive {
             if old.pte_write && !write && !old.nc {
                 self.say("dcache_wb", pm, va);
             }
-            if old.pte_write != write || !old.pte_cached {
-                self.tlb(old.exec, pm, va);
-            }
             let p = &mut self.list[i];
             (p.write, p.exec, p.pte_write, p.pte_cached) = (write, exec, write, true);
+            if old.pte_write == write && old.pte_cached {
+                // The entry stays as it is: nothing more is done.
+                return;
+            }
+            self.tlb(old.exec, pm, va);
         } else {
             let (nc, pte_write, pte_cached) = (false, write, true);
             let p = Pv {

@@ -266,6 +266,28 @@ impl Naive {
     }
 }
 
+/// Two cacheable mappings that one switchless moment can use, one of them writable: of one space, or of
+/// the kernel and any space.
+fn unsafe_pair(b: &Bench) -> Option<String> {
+    let pmap = &b.0.state.pmap;
+    let cached = |m: &&pmap::PvEntry| m.pte.cacheable();
+    for m in pmap.mappings(PAGE).filter(cached) {
+        for o in pmap.mappings(PAGE).filter(cached) {
+            let same = m.space == o.space && m.va == o.va;
+            let together = m.space == o.space || m.space == K || o.space == K;
+            if !same && together && m.flags.contains(pmap::PvFlags::WRITE) {
+                return Some(format!("{} {} beside {} {}", m.space, m.va, o.space, o.va));
+            }
+        }
+        let writes = |o: &pmap::PvEntry| o.flags.contains(pmap::PvFlags::WRITE);
+        let others = |o: &&pmap::PvEntry| (o.space == K) != (m.space == K);
+        if m.space == K && writes(m) && pmap.mappings(PAGE).any(|o| others(&o)) {
+            return Some(format!("{} {} may write beside a user", m.space, m.va));
+        }
+    }
+    None
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -286,6 +308,7 @@ proptest! {
         for act in acts {
             apply(&mut real, act);
             prop_assert_eq!(real.0.state.pmap.check(), None, "{}", real.mappings());
+            prop_assert_eq!(unsafe_pair(&real), None, "{}", real.mappings());
         }
     }
 

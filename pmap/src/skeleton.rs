@@ -70,6 +70,18 @@ pub enum WriteFirst {
     Always,
 }
 
+/// What busdma does when asked to sync a map whose whole buffer was mapped uncached when it was loaded: the
+/// map is marked coherent then, whatever becomes of the mappings later (`pmap-freebsd-netbsd.md` 4.7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum CoherentMap {
+    /// It is not marked: every sync is done.
+    Unmarked,
+    /// Nothing at all, not even a drain (B16).
+    Skipped,
+    /// The write buffer is drained.
+    Drained,
+}
+
 /// How a kernel family orders its verbs, and the facts of its bookkeeping.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Skeleton {
@@ -104,10 +116,15 @@ pub struct Skeleton {
     pub clearbit_flags_only: bool,
     /// Whether a page may be marked as uncacheable for every mapping (`pv_memattr`).
     pub memattr: bool,
-    /// Whether a switch to a kernel thread leaves the user space live.
+    /// Whether a switch to a kernel thread leaves the user space live. FreeBSD and OpenBSD: yes; NetBSD
+    /// flushes and leaves it (kern/41058).
     pub lazy_switch: bool,
-    /// Whether "current" follows the hardware (NetBSD's cached pmap) or the process that runs.
+    /// Whether "current" follows the hardware (NetBSD's `ci_pmap_lastuser`, OpenBSD's `pmap_cache_state`)
+    /// or the process that runs (FreeBSD: B25). So FreeBSD is lazy and not this, NetBSD this and not lazy,
+    /// OpenBSD both, as `freebsd-2010-lazy` is.
     pub current_is_live: bool,
+    /// What busdma leaves out for a buffer that was mapped uncached.
+    pub coherent_map: CoherentMap,
     /// Whether entering a mapping again that is uncached leaves its entry uncached (else: B24).
     pub sticky_uncached: bool,
     /// Whether `pmap_clearbit` leaves unmanaged kernel mappings alone (else: B26).
@@ -156,6 +173,7 @@ pub fn freebsd_2010() -> Skeleton {
         memattr: false,
         lazy_switch: true,
         current_is_live: false,
+        coherent_map: CoherentMap::Skipped,
         sticky_uncached: false,
         clearbit_skips_unmanaged: false,
         remove_all_skips_unmanaged: false,

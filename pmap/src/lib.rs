@@ -9,6 +9,8 @@ pub mod count;
 pub mod ctx;
 pub mod edit;
 pub mod hook;
+#[cfg(test)]
+mod laws;
 pub mod layout;
 mod lock;
 pub mod plan;

@@ -63,14 +63,14 @@ const POLICIES: &[Row] = &[
         "pmap_vac_me_harder as FreeBSD 6 had it; buffers are on no list",
         skeleton::freebsd_2006,
         rule::freebsd_2006::plan,
-        Status::Historic("B1 B2 B9 B10 B11 B12 B14 B22 B24 B25 B28"),
+        Status::Historic("B1 B2 B9 B10 B11 B12 B14 B22 B24 B25 B28, kernel writers after readers"),
     ),
     (
         "freebsd-2006-fixed",
         "the same without B9 to B12, B14 and B22; buffers are still on no list",
         skeleton::freebsd_2006_fixed,
         rule::freebsd_2006::fixed,
-        Status::Historic("B1 B2 B24 B25 B28"),
+        Status::Historic("B1 B2 B24 B25 B28, kernel writers after readers"),
     ),
     (
         "freebsd-2009",
@@ -105,11 +105,11 @@ const POLICIES: &[Row] = &[
         "pmap_vac_me_harder as NetBSD had it in 2015; buffers are on no list",
         skeleton::netbsd,
         rule::netbsd_vivt::plan,
-        Status::Historic("B24 B28 and what buffers on no list miss"),
+        Status::Historic("B24 B28, kernel writers after readers, buffers on no list"),
     ),
     (
         "netbsd-vivt-repaired",
-        "netbsd-vivt that decides a mapping anew when it is entered again",
+        "netbsd-vivt that decides entered mappings anew and looks at kernel writers",
         skeleton::netbsd,
         rule::netbsd_vivt::repaired,
         Status::Proposal,
@@ -131,7 +131,7 @@ const POLICIES: &[Row] = &[
     (
         "write-drop-bqrelse-explicit",
         "Lepore's repair: buffers lose write permission at bqrelse, writers ask for it",
-        skeleton::freebsd_2010,
+        rule::write_drop::explicit_skeleton,
         rule::write_drop::bqrelse_explicit,
         Status::Proposal,
     ),
@@ -205,7 +205,7 @@ const POLICIES: &[Row] = &[
     (
         "write-drop-io-done-explicit",
         "Lepore's repair: buffers lose write permission when a transfer ends, writers ask for it",
-        skeleton::freebsd_2010,
+        rule::write_drop::explicit_skeleton,
         rule::write_drop::io_done_explicit,
         Status::Proposal,
     ),
@@ -226,7 +226,7 @@ const POLICIES: &[Row] = &[
     (
         "write-drop-after-uiomove-explicit",
         "Lepore's repair: buffers lose write permission after uiomove, writers ask for it",
-        skeleton::freebsd_2010,
+        rule::write_drop::explicit_skeleton,
         rule::write_drop::after_uiomove_explicit,
         Status::Proposal,
     ),
@@ -254,7 +254,7 @@ const POLICIES: &[Row] = &[
     (
         "ubc-readonly-window",
         "NetBSD's UBC: readers' windows are read-only, text is unmapped at release",
-        skeleton::freebsd_2010,
+        rule::write_drop::explicit_skeleton,
         rule::windows::ubc,
         Status::Proposal,
     ),

@@ -10,6 +10,8 @@ mod netbsd;
 
 use std::borrow::Cow;
 
+use machine::Pte;
+
 use crate::count::Counting;
 use crate::types::PvFlags;
 
@@ -105,6 +107,9 @@ pub struct Skeleton {
     pub kremove: Parts,
     /// Flags of an unmanaged kernel mapping.
     pub kenter_flags: PvFlags,
+    /// Whether the WRITE of one that is in `pv_kva` follows its entry, as a policy needs that changes
+    /// the write permission of buffers; the kernels give it the flags of a new one.
+    pub kva_write_follows: bool,
     /// How mappings are counted.
     pub counting: Counting,
     /// Whether `pmap_clearbit` changes only the flags on the list, not the entries (B9).
@@ -135,6 +140,17 @@ pub struct Skeleton {
     pub unmapped_buffers: bool,
 }
 
+impl Skeleton {
+    /// Flags of the mapping in `pv_kva` whose entry this is.
+    pub(crate) fn kva_flags(&self, pte: Pte) -> PvFlags {
+        let mut flags = self.kenter_flags;
+        if self.kva_write_follows {
+            flags.set(PvFlags::WRITE, pte.writable());
+        }
+        flags
+    }
+}
+
 use Part::*;
 
 /// FreeBSD r1.130, 2010-06, to 2012 (`pmap-freebsd-netbsd.md` 3.2 and 3.4).
@@ -151,6 +167,7 @@ pub fn freebsd_2010() -> Skeleton {
         kenter: Cow::Borrowed(&[Store, Sync, Track, Entered]),
         kremove: Cow::Borrowed(&[Untrack, WillLeave, Zero]),
         kenter_flags: PvFlags::WRITE.union(PvFlags::UNMAN),
+        kva_write_follows: false,
         counting: Counting::None,
         clearbit_flags_only: false,
         memattr: false,

@@ -68,6 +68,7 @@ pub fn repaired() -> Skeleton {
         clearbit_skips_unmanaged: true,
         remove_all_skips_unmanaged: true,
         current_is_live: true,
+        kva_write_follows: true,
         coherent_map: CoherentMap::Unmarked,
         ..referenced()
     }

@@ -77,14 +77,14 @@ const POLICIES: &[Row] = &[
         "pmap_fix_cache until r1.130: a read-only kernel mapping beside a writable one is no conflict",
         skeleton::freebsd_2010,
         rule::freebsd_2009::plan,
-        Status::Historic("B3 B8 B23 B24 B25 B26 B27 B28 B44 B45 B46"),
+        Status::Historic("B3 B8 B16 B23 B24 B25 B26 B27 B28 B44 B45 B46"),
     ),
     (
         "freebsd-2010",
         "pmap_fix_cache as FreeBSD had it from 2010 to 2016 (seeds/001)",
         skeleton::freebsd_2010,
         rule::freebsd_2010::plan,
-        Status::Historic("B23 B24 B25 B26 B27 B28 B44 B45 B46"),
+        Status::Historic("B16 B23 B24 B25 B26 B27 B28 B44 B45 B46"),
     ),
     (
         "freebsd-2013",
@@ -141,7 +141,7 @@ const POLICIES: &[Row] = &[
         rule::repairs::referenced,
         rule::freebsd_2010::plan,
         Status::Historic(
-            "B24 B25 B26 B27 B28 B44 B45 B46; a buffer faults after pmap_ts_referenced",
+            "B16 B24 B25 B26 B27 B28 B44 B45 B46; a buffer faults after pmap_ts_referenced",
         ),
     ),
     (
@@ -149,7 +149,7 @@ const POLICIES: &[Row] = &[
         "freebsd-2010, an uncached mapping stays so when entered again",
         rule::repairs::sticky,
         rule::freebsd_2010::plan,
-        Status::Historic("B23 B25 B26 B27 B28 B44 B45 B46"),
+        Status::Historic("B16 B23 B25 B26 B27 B28 B44 B45 B46"),
     ),
     (
         "freebsd-2010-kentry",
@@ -157,7 +157,7 @@ const POLICIES: &[Row] = &[
         rule::repairs::kentry,
         rule::freebsd_2010::plan,
         Status::Historic(
-            "B23 B24 B25 B27 B28 B44 B45 B46; clearbit caches what the kernel still writes",
+            "B16 B23 B24 B25 B27 B28 B44 B45 B46; clearbit caches what the kernel still writes",
         ),
     ),
     (
@@ -165,7 +165,7 @@ const POLICIES: &[Row] = &[
         "freebsd-2010, current is whatever the hardware still holds",
         rule::repairs::lazy,
         rule::freebsd_2010::plan,
-        Status::Historic("B23 B24 B26 B27 B28 B44 B45 B46"),
+        Status::Historic("B16 B23 B24 B26 B27 B28 B44 B45 B46"),
     ),
     (
         "freebsd-2010-repaired",

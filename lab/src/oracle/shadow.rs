@@ -24,7 +24,8 @@ pub struct Page {
 pub struct Undue {
     /// Which bytes.
     pub mask: Bits,
-    /// Which of them were stored twice or more with different values: then any value passes.
+    /// Which of them were stored twice or more with different values, or for the first time since their
+    /// frame was given out: then any value passes.
     pub many: Bits,
     /// What a fetch had to see before.
     pub base: Vec<u8>,
@@ -127,7 +128,12 @@ impl Page {
     /// A store that a fetch need not see yet.
     fn defer(&mut self, offset: usize, bytes: &[u8]) {
         let len = bytes.len();
-        let Self { truth, undue, .. } = self;
+        let Self {
+            truth,
+            undue,
+            valid,
+            ..
+        } = self;
         let pending = undue.get_or_insert_with(|| {
             let n = truth.len() as u32;
             Box::new(Undue {
@@ -151,6 +157,10 @@ impl Page {
         }
         for n in (0..len).filter(|n| before >> n & 1 == 0) {
             pending.base[offset + n] = truth[offset + n];
+            if !valid.get(offset + n) {
+                // Nothing was due: what the frame's last owner left passes, whatever it is.
+                pending.many.set(offset + n, 1);
+            }
         }
         pending.mask.set(offset, len);
     }

@@ -58,7 +58,7 @@ impl Bits {
         self.0[offset / 64] |= ((1 << len) - 1) << (offset % 64);
     }
 
-    /// Sets or clears the bits of up to four bytes in one word of the page.
+    /// Sets or clears the bits of bytes in one word of 64 bits; fewer than 64.
     pub fn put(&mut self, offset: usize, len: usize, on: bool) {
         let mask = ((1 << len) - 1) << (offset % 64);
         let word = &mut self.0[offset / 64];
@@ -165,26 +165,25 @@ impl Page {
         pending.mask.set(offset, len);
     }
 
-    /// Rebuilds what is undue from each word's base and whether several stores are.
-    pub fn restore_undue(&mut self, words: impl Iterator<Item = (Option<u32>, bool)> + Clone) {
-        if words.clone().all(|(base, _)| base.is_none()) {
+    /// Rebuilds what is undue from the first word's base and whether several stores are.
+    pub fn restore_undue(&mut self, base: Option<u32>, many: bool) {
+        let Some(base) = base else {
             self.undue = None;
             return;
-        }
-        let n = self.truth.len() as u32;
+        };
+        let n = self.truth.len();
         let undue = self.undue.get_or_insert_with(|| {
             Box::new(Undue {
-                mask: Bits::new(n),
-                many: Bits::new(n),
-                base: vec![0; n as usize],
+                mask: Bits::new(n as u32),
+                many: Bits::new(n as u32),
+                base: vec![0; n],
             })
         });
-        for (n, (base, many)) in words.enumerate() {
-            let at = n * 4;
-            undue.mask.put(at, 4, base.is_some());
-            undue.many.put(at, 4, many);
-            undue.base[at..at + 4].copy_from_slice(&base.unwrap_or(0).to_le_bytes());
-        }
+        undue.mask.put(0, n, false);
+        undue.many.put(0, n, false);
+        undue.mask.put(0, 4, true);
+        undue.many.put(0, 4, many);
+        undue.base[..4].copy_from_slice(&base.to_le_bytes());
     }
 
     /// From now on fetches must see what these bytes are.

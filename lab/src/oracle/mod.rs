@@ -12,7 +12,8 @@
 //!
 //! Not verified:
 //! - bytes that nobody stored since their frame was given out, and frames that are free;
-//! - a program's byte stored twice or more with different values and no sync between: any value passes;
+//! - a program's byte stored twice or more with different values and no sync between, or for the first time
+//!   since its frame was given out: until a sync any value passes;
 //! - bytes of a buffer that a device is writing, until the transfer is complete;
 //! - stores of other CPUs are due at once, as on a machine whose data caches are coherent;
 //! - timing, and rights that a TLB copy has but nobody uses.

@@ -140,7 +140,7 @@ const SCOPES: &[Scope] = &[
 /// What no scope on a machine with flat tables holds.
 pub const LEFT_OUT: &str = "page tables in memory (PTE sync, walks, L1 slots), a second CPU, interrupts \
 inside an operation, accesses between the parts of a DMA transfer or of a kernel store, more than one word of \
-a page, process exit and exec, fetch buffers of several words";
+a page, process exit and exec, fetch buffers of several words, panics of kernel accesses that fault";
 
 impl Scope {
     /// The scope of that name.

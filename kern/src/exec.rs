@@ -120,12 +120,13 @@ fn open_interpreter<C: KernCtx + ?Sized>(
         Err(Failure::Error(error)) => return Err(wrong(format!("{path}: {error}"))),
         other => other?,
     };
-    if opened.image.relocatable && opened.image.interpreter.is_none() {
+    // One linked to an address of its own (klibc's) is mapped there, as elf_load_file does.
+    if opened.image.interpreter.is_none() {
         return Ok(opened);
     }
     ctx.vnode_close(cpu, opened.vnode);
     Err(wrong(format!(
-        "{path}: expected a shared object without one"
+        "{path}: expected an interpreter without one"
     )))
 }
 

@@ -1,9 +1,9 @@
 //! Records every access of a run with its cost class, while another observer watches.
 //!
-//! The form is Dinero's `xdin`, which `pmaplab trace` reads too: a line an access,
-//! `LABEL ADDRESS SIZE`, hexadecimal, with `i`, `r` or `w` as label. What follows is a comment to
-//! those who simulate: `u` or `k` for the processor's mode, where the bytes came from, and `walk` if
-//! a table walk came first.
+//! The form is the compact binary one, or, for a file whose name says `.xdin`, text: Dinero's extended
+//! form, a line an access, `LABEL ADDRESS SIZE`, hexadecimal, with `i`, `r` or `w` as label. `pmaplab
+//! trace` reads both. In the text follows the cost class, a comment to those who simulate: `u` or `k` for
+//! the processor's mode, where the bytes came from, and `walk` if a table walk came first.
 //!
 //! | word | what |
 //! |---|---|
@@ -16,6 +16,7 @@
 //! not an encoding).
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use machine::tlb::TlbEntry;
@@ -23,12 +24,20 @@ use machine::{
     Access, CpuId, Machine, Mark, Observer, PhysAddr, Place, Seen, Step, Unit, VirtAddr,
 };
 
+use crate::trace::{Kind, Packed, Writer};
+
 /// Where records go, and what went wrong with it.
 struct Sink {
-    out: Box<dyn Write + Send>,
+    form: Option<Form>,
+    begun: bool,
     written: u64,
     left: u64,
     error: Option<io::Error>,
+}
+
+enum Form {
+    Text(Packed),
+    Binary(Writer<Packed>),
 }
 
 /// An observer that records and passes everything on. Clones record to the same place.
@@ -50,23 +59,44 @@ enum Brought {
 }
 
 impl<O> Recorder<O> {
-    /// Records into `out`, at most `bytes_max` bytes; what would follow is left out.
-    pub fn new(inner: O, out: Box<dyn Write + Send>, bytes_max: u64) -> Self {
+    /// Records into `file` from [`Recorder::begin`] on, at most `most` accesses; what would follow is left out. A name that ends in
+    /// `.xdin` makes text, `.gz` or `.xz` after that packs either form.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn create(inner: O, file: &Path, most: u64) -> io::Result<Self> {
+        let name = file.to_string_lossy();
+        let unpacked = name.strip_suffix(".gz").or(name.strip_suffix(".xz"));
+        let text = unpacked.unwrap_or(&name).ends_with(".xdin");
+        let out = Packed::create(file)?;
+        let form = match text {
+            true => Form::Text(out),
+            false => Form::Binary(Writer::new(out)?),
+        };
         let sink = Sink {
-            out,
+            form: Some(form),
+            begun: false,
             written: 0,
-            left: bytes_max,
+            left: most,
             error: None,
         };
-        Self {
+        Ok(Self {
             inner,
             sink: Arc::new(Mutex::new(sink)),
             brought: Brought::Nothing,
             walked: false,
+        })
+    }
+
+    /// What happens from now on is recorded.
+    pub fn begin(&self) {
+        if let Ok(mut sink) = self.sink.lock() {
+            sink.begun = true;
         }
     }
 
-    /// Ends the record: how many accesses it holds, and whether any were left out.
+    /// Ends the record and gives the file its name: how many accesses it holds, and whether any were
+    /// left out.
     ///
     /// # Errors
     /// Writing failed, now or before.
@@ -75,27 +105,23 @@ impl<O> Recorder<O> {
             .sink
             .lock()
             .map_err(|_| io::Error::other("a writer panicked"))?;
-        match sink.error.take() {
-            Some(error) => Err(error),
-            None => sink.out.flush().map(|()| (sink.written, sink.left == 0)),
+        if let Some(error) = sink.error.take() {
+            return Err(error);
         }
+        match sink.form.take() {
+            Some(Form::Text(out)) => out.keep()?,
+            Some(Form::Binary(writer)) => writer.finish()?.keep()?,
+            None => {}
+        }
+        Ok((sink.written, sink.left == 0))
     }
 
     fn access(&mut self, seen: &Seen) {
-        let label = match seen.access {
-            Access::Fetch => 'i',
-            Access::Load => 'r',
-            Access::Store => 'w',
-        };
-        let mode = if seen.user { 'u' } else { 'k' };
-        let walk = if self.walked { " walk" } else { "" };
         let class = self.class(seen);
-        let size = seen.width.bytes();
-        let line = format!("{label} {:x} {size:x} {mode} {class}{walk}\n", seen.va.0);
-        (self.brought, self.walked) = (Brought::Nothing, false);
         if let Ok(mut sink) = self.sink.lock() {
-            sink.write(line.as_bytes());
+            sink.write(seen, class, self.walked);
         }
+        (self.brought, self.walked) = (Brought::Nothing, false);
     }
 
     fn class(&self, seen: &Seen) -> &'static str {
@@ -114,18 +140,26 @@ impl<O> Recorder<O> {
 }
 
 impl Sink {
-    fn write(&mut self, line: &[u8]) {
-        if self.error.is_some() || self.left == 0 {
+    fn write(&mut self, seen: &Seen, class: &str, walked: bool) {
+        if !self.begun || self.error.is_some() || self.left == 0 {
             return;
         }
-        let len = line.len() as u64;
-        if len > self.left {
-            self.left = 0;
-            return;
-        }
-        self.left -= len;
+        let (label, kind) = match seen.access {
+            Access::Fetch => ('i', Kind::Fetch),
+            Access::Load => ('r', Kind::Read),
+            Access::Store => ('w', Kind::Write),
+        };
+        let (va, size) = (seen.va.0, seen.width.bytes());
+        let mode = if seen.user { 'u' } else { 'k' };
+        let walk = if walked { " walk" } else { "" };
+        let done = match &mut self.form {
+            Some(Form::Text(out)) => writeln!(out, "{label} {va:x} {size:x} {mode} {class}{walk}"),
+            Some(Form::Binary(writer)) => writer.record(kind, va.into(), size),
+            None => return,
+        };
+        self.left -= 1;
         self.written += 1;
-        self.error = self.out.write_all(line).err();
+        self.error = done.err();
     }
 }
 

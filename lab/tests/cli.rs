@@ -163,12 +163,17 @@ fn a_huge_or_deep_case_is_refused_before_it_is_parsed() {
     let deep = format!("a {}", "{\nb ".repeat(50_000));
     refused(
         &["replay", &file(&dir, "deep.kdl", deep.as_bytes())],
-        &["deep.kdl:9", "nested"],
+        &["deep.kdl:65", "flat"],
     );
     let comment = "/*".repeat(100_000);
     refused(
         &["replay", &file(&dir, "comment.kdl", comment.as_bytes())],
-        &["nested"],
+        &["comment.kdl:1", "flat"],
+    );
+    let quoted = "{ b \"}\"\n".repeat(20_000);
+    refused(
+        &["replay", &file(&dir, "quoted.kdl", quoted.as_bytes())],
+        &["quoted.kdl:65", "flat"],
     );
 }
 

@@ -1,5 +1,6 @@
 //! `pmaplab trace` as a user meets it: forms, messages, exit codes, JSON, pictures.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -496,4 +497,37 @@ fn the_writer_refuses_what_no_reader_would_take() {
     assert!(writer.record(Kind::Read, 0, 0).is_err());
     assert!(writer.record(Kind::Read, u64::MAX, 2).is_err());
     assert!(writer.record(Kind::Clean, 0, 0).is_ok());
+}
+
+/// What `exec` records is simulated alike from both forms, and none of it is missing.
+#[test]
+fn a_saved_run_counts_alike_in_both_forms() {
+    let directory = directory("saved");
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../guest/bin/testsimple");
+    let saved = |name: &str| {
+        let path = directory.join(name).display().to_string();
+        let run = Command::new(env!("CARGO_BIN_EXE_pmaplab"))
+            .args(["exec", "--json", "--save-trace", &path, program, "1000"])
+            .output()
+            .expect("the command runs");
+        assert!(run.status.success(), "{}", text(&run.stderr));
+        let run: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+        let counts = json(&[&path, "--machine", "sheevaplug"]);
+        assert_eq!(run["accesses"], counts["references"]);
+        (path, counts)
+    };
+    let (binary, counts) = saved("run.trace");
+    let (packed, same) = saved("run.xdin.gz");
+    assert_eq!(counts, same);
+    let binary = std::fs::read(binary).expect("there");
+    assert_eq!(&binary[1..5], b"PMTR");
+    let mut lines = String::new();
+    let packed = std::fs::File::open(packed).expect("there");
+    flate2::read::GzDecoder::new(packed)
+        .read_to_string(&mut lines)
+        .expect("gzip");
+    for class in [" u l1\n", " u memory", " walk\n", "k memory"] {
+        assert!(lines.contains(class), "no `{class}`");
+    }
+    assert!(!directory.join("run.trace.part").exists());
 }

@@ -11,8 +11,9 @@ use crate::process::{self, ProcessOp};
 
 /// Bytes of the largest case file.
 const SIZE_MAX: usize = 256 * 1024;
-/// Deepest nesting of braces and comments; the KDL parser recurses.
-const DEPTH_MAX: usize = 8;
+/// Most `{` and `/*` of a case file. The KDL parser recurses on both; they are counted, not matched, because
+/// what closes them may stand in a string.
+const OPENINGS_MAX: usize = 64;
 
 /// What is wrong with a case file.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -131,20 +132,13 @@ impl Source<'_> {
         if self.text.len() > SIZE_MAX {
             return Err(self.at(0, &format!("more than {SIZE_MAX} bytes")));
         }
-        let mut depth = 0usize;
-        let bytes = self.text.as_bytes();
-        for n in 0..bytes.len() {
-            match (bytes[n], bytes.get(n + 1)) {
-                (b'{' | b'(', _) | (b'/', Some(b'*')) => depth += 1,
-                (b'}' | b')', _) | (b'*', Some(b'/')) => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            if depth > DEPTH_MAX {
-                return Err(self.at(
-                    n,
-                    &format!("nested deeper than {DEPTH_MAX}; a case is flat"),
-                ));
-            }
+        let pairs = self.text.as_bytes().windows(2).enumerate();
+        let mut openings = pairs.filter(|(_, pair)| pair[0] == b'{' || *pair == b"/*");
+        if let Some((n, _)) = openings.nth(OPENINGS_MAX) {
+            let message = format!(
+                "more than {OPENINGS_MAX} of {{ and /*; a case is flat, and // comments it"
+            );
+            return Err(self.at(n, &message));
         }
         Ok(())
     }

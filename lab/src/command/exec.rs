@@ -1,8 +1,7 @@
 //! `pmaplab exec`: runs an ARM program.
 
 use std::fmt::Write;
-use std::fs::File;
-use std::io::{BufWriter, Read, Write as _};
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -21,8 +20,8 @@ use crate::world::World;
 const FILE_MAX: u64 = crate::tree::FILE_BYTES_MAX;
 /// Most bytes of standard input.
 const STDIN_MAX: u64 = 16 << 20;
-/// Most bytes of a saved trace.
-const TRACE_MAX: u64 = 16 << 30;
+/// Most accesses of a saved trace.
+const TRACE_MAX: u64 = 1 << 30;
 /// Where programs of a tree look for others.
 const TREE_PATH: &str = "PATH=/bin:/usr/bin:/sbin:/usr/sbin";
 
@@ -33,7 +32,8 @@ const TREE_PATH: &str = "PATH=/bin:/usr/bin:/sbin:/usr/sbin";
   pmaplab exec --policy bare --json guest/bin/big
   pmaplab exec --machine my-board.toml --max-instructions 1000000 guest/bin/loop
   pmaplab exec --root target/armel /bin/busybox sh -c 'ls -l / | sort'
-  pmaplab exec --save-trace trace.xdin guest/bin/testsimple 1000
+  pmaplab exec --save-trace run.trace guest/bin/testsimple 1000
+  pmaplab exec --save-trace run.xdin.gz guest/bin/testsimple 1000
 
 The guest sees only simulated files: with --root those of DIR, else the project's guests and the program
 itself, in /bin; and /tmp. What it writes stays there. Its standard input is pmaplab's, read when it asks
@@ -51,7 +51,7 @@ pub struct ExecArgs {
     /// NAME=VALUE for the program's environment (repeatable); HOME and PATH are there anyway
     #[arg(long = "env", value_name = "NAME=VALUE")]
     environment: Vec<String>,
-    /// Record every access and its cost class, as text that `pmaplab trace` reads
+    /// Record every access for `pmaplab trace`; a name that ends in .xdin makes text, with each access's cost class
     #[arg(long, value_name = "FILE")]
     save_trace: Option<PathBuf>,
     /// End the run after so many instructions
@@ -95,9 +95,9 @@ pub fn run(args: &ExecArgs) -> super::Result {
         return report(args, &world, &run, &world.observer.verdicts);
     };
     let wrong = |e: std::io::Error| Failure(format!("{}: {e}", file.display()));
-    let out = BufWriter::with_capacity(1 << 20, File::create(file).map_err(wrong)?);
-    let recorder = Recorder::new(oracle, Box::new(out), TRACE_MAX);
+    let recorder = Recorder::create(oracle, file, TRACE_MAX).map_err(wrong)?;
     let mut world = system::world(state, policy, recorder);
+    world.observer.begin();
     world.state.machine.set_plain(args.plain);
     let run = play(&mut world, args, &path)?;
     let (accesses, cut) = world.observer.finish().map_err(wrong)?;

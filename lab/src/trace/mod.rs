@@ -27,6 +27,7 @@ mod convert;
 mod geometry;
 mod level;
 mod options;
+mod packed;
 mod pages;
 mod plot;
 mod progress;
@@ -52,6 +53,7 @@ pub use geometry::{
 };
 pub use level::Missed;
 pub use options::{Allocate, ConvertArgs, TraceArgs, TraceCommand, Write, machine};
+pub use packed::Packed;
 pub use pages::{Functions, Pages, Row, Tally};
 pub use reader::{BATCH, Format, Reader};
 pub use record::{Kind, Place, Ref, SIZE_MAX, TraceError};

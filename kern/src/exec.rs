@@ -268,8 +268,9 @@ fn build<C: KernCtx + ?Sized>(
         }
     }
     let top = ctx.vm().config.user_end;
-    let bytes = ctx.kern().config.quotas.stack_bytes;
-    ctx.vm_map_stack(cpu, space, top, bytes, bytes, Prot::all())?;
+    let quotas = ctx.kern().config.quotas;
+    let first = quotas.stack_bytes_first.min(quotas.stack_bytes);
+    ctx.vm_map_stack(cpu, space, top, first, quotas.stack_bytes, Prot::all())?;
     copy_stack(ctx, cpu, stack)
 }
 

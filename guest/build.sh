@@ -46,4 +46,5 @@ library() {
 }
 
 library libdemo.so -DCOUNT=160 -DTABLE demo.c chain.S
+library liblarge.so -DCOUNT=1024 -DTABLE demo.c chain.S
 library libtext.so -Wl,-z,notext textrel.S

@@ -10,12 +10,12 @@
  * the rest of the data page and map bss; relocate; call.  The end of the text
  * and the start of the data share a page of the file.
  *
- * libdemo.so: the call computes a known number.  libtext.so has relocations in
+ * libdemo.so and liblarge.so: the call computes a known number.  libtext.so has relocations in
  * its text: that is made read-write, relocated, made read-execute again, and
  * with `sync` (default) followed by ARM_SYNC_ICACHE, with `nosync` not.
  *
  * Exit: 0 and `dl ok`; for libtext.so the number of its functions that ran
- * their old word (of 32), for libdemo.so 1 if the number is wrong; 200 and
+ * their old word (of 32), for the others 1 if the number is wrong; 200 and
  * above: see the calls of `die`.
  */
 #include "sys.h"
@@ -54,7 +54,6 @@ enum { R_ARM_ABS32 = 2, R_ARM_GLOB_DAT = 21, R_ARM_JUMP_SLOT = 22, R_ARM_RELATIV
 #define DL_INSN 0xe3a00002 /* mov r0, #2: what `dl_insn` is */
 #define TEXT_FUNCTIONS 32
 #define TEXT_STRIDE 128
-#define DEMO_LINKS 160
 
 /* A loaded object. */
 struct object {
@@ -239,13 +238,13 @@ call_text(const u8 *functions)
 	return old;
 }
 
-/* libdemo.so: is the sum wrong? */
+/* A library of demo.c: is the sum wrong? */
 static u32
-call_demo(u32 (*sum)(u32))
+call_demo(u32 (*sum)(u32), u32 links)
 {
 	u32 want = 1;
 
-	for (u32 i = 0; i < DEMO_LINKS; i++)
+	for (u32 i = 0; i < links; i++)
 		want = chain_step(want, i) + i + 1;
 	want += 2000;
 	if (sum(1) == want)
@@ -276,10 +275,12 @@ main(int argc, char **argv)
 
 	const struct sym *demo = lookup(&object, "demo_sum");
 	const struct sym *text = lookup(&object, "text_functions");
-	if (!demo && !text)
+	const struct sym *links = lookup(&object, "demo_links");
+	if ((!demo || !links) && !text)
 		die(207, "nothing to call", 0);
 	u32 wrong = text ? call_text(object.base + text->value)
-	                 : call_demo((u32(*)(u32))(object.base + demo->value));
+	                 : call_demo((u32(*)(u32))(object.base + demo->value),
+	                       *(const u32 *)(object.base + links->value));
 	if (wrong == 0)
 		say("dl ok\n");
 	return wrong;

@@ -19,11 +19,11 @@ const LINES: u32 = 4;
 const LINE: u32 = 48;
 const OPS: u32 = 4;
 
-/// The line's state after an operation: store, clean, invalidate, fetch.
+/// The line's state after an operation: store the next value, clean (and drop), invalidate the instruction
+/// line, fetch.
 const fn after(line: u32, op: u32) -> u32 {
     let (memory, data, code) = (line % 3, line / 3 % 4, line / 12);
     let (memory, data, code) = match op {
-        // A store writes the next value into the data line.
         0 => (
             memory,
             if data == 0 {
@@ -33,8 +33,8 @@ const fn after(line: u32, op: u32) -> u32 {
             },
             code,
         ),
-        1 => (if data == 0 { memory } else { data - 1 }, data, code),
-        2 => (memory, 0, 0),
+        1 => (if data == 0 { memory } else { data - 1 }, 0, code),
+        2 => (memory, data, 0),
         _ => (memory, data, if code == 0 { memory + 1 } else { code }),
     };
     memory + data * 3 + code * 12

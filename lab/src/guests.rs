@@ -30,6 +30,7 @@ guests!(
     "forker",
     "jit",
     "libdemo.so",
+    "liblarge.so",
     "libtext.so",
     "limits",
     "loop",

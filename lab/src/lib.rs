@@ -1,6 +1,7 @@
 //! The laboratory: worlds, the oracle, operations and cases, scenarios and reports.
 
 pub mod adversary;
+pub mod amend;
 pub mod case;
 pub mod command;
 pub mod decide;

@@ -517,7 +517,8 @@ fn dma_read<O: Observer + Clone>(world: &mut World<O>, va: VirtAddr, seed: u32) 
         return;
     };
     let len = world.hw().page_bytes();
-    world.bus_dma_sync(CPU0, DmaOp::PreRead, va, len);
+    let map = world.bus_dma_load(va, len);
+    world.bus_dma_sync(CPU0, DmaOp::PreRead, map);
     world.mark(CPU0, Mark::DmaInBegin { pa, len });
     let beat = len.min(32);
     for at in (0..len).step_by(beat as usize) {
@@ -535,7 +536,7 @@ fn dma_read<O: Observer + Clone>(world: &mut World<O>, va: VirtAddr, seed: u32) 
             },
         );
     }
-    world.bus_dma_sync(CPU0, DmaOp::PostRead, va, len);
+    world.bus_dma_sync(CPU0, DmaOp::PostRead, map);
     world.mark(CPU0, Mark::DmaEnd { pa, len });
 }
 
@@ -544,7 +545,8 @@ fn dma_write<O: Observer + Clone>(world: &mut World<O>, va: VirtAddr) {
         return;
     };
     let len = world.hw().page_bytes();
-    world.bus_dma_sync(CPU0, DmaOp::PreWrite, va, len);
+    let map = world.bus_dma_load(va, len);
+    world.bus_dma_sync(CPU0, DmaOp::PreWrite, map);
     world.mark(CPU0, Mark::DmaOutBegin { pa, len });
     let beat = len.min(32);
     for at in (0..len).step_by(beat as usize) {
@@ -556,7 +558,7 @@ fn dma_write<O: Observer + Clone>(world: &mut World<O>, va: VirtAddr) {
             },
         );
     }
-    world.bus_dma_sync(CPU0, DmaOp::PostWrite, va, len);
+    world.bus_dma_sync(CPU0, DmaOp::PostWrite, map);
     world.mark(CPU0, Mark::DmaEnd { pa, len });
 }
 

@@ -113,6 +113,11 @@ pub fn start<O: Observer + Clone>(
 }
 
 impl Started {
+    /// Its process.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
     /// What came of it, when its run has ended so.
     pub fn finish<O: Observer + Clone>(self, world: &World<O>, end: RunEnd) -> ProgramRun {
         tracing::info!(%end, "ended");

@@ -278,6 +278,7 @@ fn run_json_has_a_row_a_policy() {
         "cycles",
         "verdicts",
         "old_versions",
+        "company",
     ];
     let has = keys(&rows[0]);
     assert!(wanted.iter().all(|k| has.contains(k)), "{has:?}");

@@ -2,7 +2,7 @@
 
 use crate::cost::Class;
 use crate::machine::{FetchBuffer, Machine};
-use crate::observer::{Observer, Unit};
+use crate::observer::{Observer, Place, Unit};
 use crate::profile::DrainsOn;
 use crate::step::{LineOp, Step};
 use crate::types::{Access, CpuId, PhysAddr, VirtAddr};
@@ -199,6 +199,7 @@ impl Machine {
                 let bytes = &bytes[..usize::from(len)];
                 self.device_write(pa, bytes);
                 obs.dma_in(self, pa, bytes);
+                self.tell_updated(pa, u32::from(len), obs);
             }
             Step::DmaOut { pa, len } => {
                 let mut bytes = [0; 32];
@@ -221,6 +222,28 @@ impl Machine {
             self.cpus
                 .iter_mut()
                 .for_each(|c| update(&mut c.dcache, pa, bytes));
+        }
+    }
+
+    /// Reports the lines that took what a device wrote.
+    fn tell_updated<O: Observer>(&self, pa: PhysAddr, len: u32, obs: &mut O) {
+        let coherent = self.profile().dma_coherent;
+        let outer = self.l2.is_some() && (coherent || !self.profile().dma_bypasses_l2);
+        let first = (0..self.cpus.len()).map(|n| Unit::L1D(CpuId(n as u8)));
+        let units = first.filter(|_| coherent).chain(outer.then_some(Unit::L2));
+        for unit in units {
+            let cache = self.cache(unit);
+            let (line, end) = (cache.line_bytes(), pa.0 + len);
+            let mut at = pa.0;
+            while at < end {
+                let stop = end.min((at | (line - 1)) + 1);
+                let (from, offset) = (PhysAddr(at), at & (line - 1));
+                for slot in cache.holders(at) {
+                    let to = Place::Line { unit, slot, offset };
+                    obs.moved(self, Place::Memory(from), to, from, stop - at);
+                }
+                at = stop;
+            }
         }
     }
 

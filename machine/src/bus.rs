@@ -187,6 +187,18 @@ impl Machine {
         Place::Memory(PhysAddr(pa))
     }
 
+    /// The second-level line that took a store on its way to `place`, memory.
+    pub(crate) fn through_l2(&self, pa: u32, place: Place, entry: &TlbEntry) -> Option<Place> {
+        let outer = entry.cacheable || !self.profile().uncached_bypasses_l2;
+        let l2 = self.l2.as_ref().filter(|_| outer)?;
+        let slot = match place {
+            Place::Memory(_) => l2.find(l2.keys(pa, pa))?,
+            _ => return None,
+        };
+        let (unit, offset) = (Unit::L2, pa & (l2.line_bytes() - 1));
+        Some(Place::Line { unit, slot, offset })
+    }
+
     /// Puts a store into the write buffer, making room by writing the oldest entry out.
     fn buffer<O: Observer>(
         &mut self,

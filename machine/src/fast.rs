@@ -499,7 +499,9 @@ impl<'a, O: Observer> Port<'a, O> {
         slot: u32,
         agreed: Option<PhysAddr>,
     ) {
-        match agreed {
+        let cache = &self.machine.cpus[usize::from(self.cpu.0)].dcache;
+        // A line that was filled from another frame is not of the page, and told in full.
+        match agreed.filter(|pa| cache.pa(slot) == pa.0 & !(cache.line_bytes() - 1)) {
             Some(pa) => self.obs.stored_agreed(self.cpu, slot, pa, width, value),
             None => self.report_store_seen(va, width, value, slot),
         }

@@ -620,6 +620,9 @@ impl Machine {
             let place = self.store_beside(cpu, pa, width, value, &entry, obs);
             if O::ACTIVE {
                 obs.stored(self, &seen(place), value);
+                if let Some(line) = self.through_l2(pa, place, &entry) {
+                    obs.moved(self, place, line, PhysAddr(pa), width.bytes());
+                }
             }
             if !entry.cacheable && self.rules.uncached_hit == UncachedHit::BypassButWriteUpdates {
                 self.update_line(cpu, va, pa, width, value, place, obs);

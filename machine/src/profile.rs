@@ -285,6 +285,7 @@ const EMBEDDED: &[(&str, &str)] = &[
         "xscale-pxa255",
         include_str!("../profiles/xscale-pxa255.toml"),
     ),
+    ("cortex-a9", include_str!("../profiles/cortex-a9.toml")),
     ("tiny-vivt", include_str!("../profiles/tiny-vivt.toml")),
     ("tiny-line", include_str!("../profiles/tiny-line.toml")),
     (

@@ -52,7 +52,6 @@ pub(crate) fn ask<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, hook: Hook, about:
     let mut plan = std::mem::take(&mut c.pmap_mut().scratch_plan);
     mappings.clear();
     plan.steps.clear();
-    let unmanaged = c.policy().skeleton.kenter_flags;
     let mut kva = None;
     let mut bits = 0;
     let mut counts = Counts::default();
@@ -69,7 +68,7 @@ pub(crate) fn ask<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, hook: Hook, about:
         };
         uncacheable = page.uncacheable;
         if page.kva.0 != 0 {
-            let flags = kva_flags(unmanaged, page.kva_pte);
+            let flags = c.policy().skeleton.kva_flags(page.kva_pte);
             let at = (SpaceId::KERNEL, page.kva);
             kva = Some(mapping(pmap, cpu, at, flags, page.kva_pte, live));
         }
@@ -96,13 +95,6 @@ pub(crate) fn ask<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, hook: Hook, about:
     let pmap = c.pmap_mut();
     pmap.scratch_mappings = mappings;
     pmap.scratch_plan = plan;
-}
-
-/// Flags of a mapping in `pv_kva`: those that the skeleton gives, but WRITE follows its entry.
-pub(crate) fn kva_flags(given: PvFlags, pte: Pte) -> PvFlags {
-    let mut flags = given;
-    flags.set(PvFlags::WRITE, pte.writable());
-    flags
 }
 
 fn facts<C: PmapCtx + ?Sized>(c: &C) -> Facts {

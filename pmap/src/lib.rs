@@ -9,6 +9,8 @@ pub mod count;
 pub mod ctx;
 pub mod edit;
 pub mod hook;
+#[cfg(test)]
+mod laws;
 pub mod layout;
 mod lock;
 pub mod plan;
@@ -27,4 +29,4 @@ pub use layout::Layout;
 pub use policy::{Policy, Status};
 pub use state::{CpuState, MdPage, Pmap, PvEntry, Space};
 pub use types::{KernelRange, Prot, PvFlags, SpaceId};
-pub use verbs::{BufferEvent, DmaOp, KernelUse, PmapVerbs};
+pub use verbs::{BufferEvent, DmaMap, DmaOp, KernelUse, PmapVerbs};

@@ -82,6 +82,48 @@ pub enum Do {
 }
 
 impl Do {
+    /// What it does, for somebody who does not know the kernels' names.
+    pub fn meaning(self) -> &'static str {
+        use LineOp::{Clean, CleanInvalidate, Invalidate};
+        match self {
+            Do::Dcache(Clean) => "write the page's dirty data-cache lines back",
+            Do::Dcache(Invalidate) => "drop the page's data-cache lines, dirty ones too",
+            Do::Dcache(CleanInvalidate) => "write the page's data-cache lines back and drop them",
+            Do::L2(Clean) => "write the page's dirty second-level lines back",
+            Do::L2(Invalidate) => "drop the page's second-level lines, dirty ones too",
+            Do::L2(CleanInvalidate) => "write the page's second-level lines back and drop them",
+            Do::Idcache => "write back and drop the page's lines of both first-level caches",
+            Do::IcacheSync => "let fetches of the page see what was stored",
+            Do::Icache => "drop the page's instruction-cache lines",
+            Do::DcacheAll(Clean) => "write every dirty data-cache line back",
+            Do::DcacheAll(Invalidate) => "drop the whole data cache, dirty lines too",
+            Do::DcacheAll(CleanInvalidate) => "write the whole data cache back and drop it",
+            Do::IdcacheAll => "write back and drop both first-level caches",
+            Do::IcacheAll => "drop the whole instruction cache",
+            Do::L2All(Clean) => "write every dirty second-level line back",
+            Do::L2All(Invalidate) => "drop the whole second level, dirty lines too",
+            Do::L2All(CleanInvalidate) => "write the whole second level back and drop it",
+            Do::TlbId => "drop the TLB copies of the page, for code and data",
+            Do::TlbD => "drop the TLB copies of the page, for data",
+            Do::TlbAll => "drop every TLB copy",
+            Do::Drain => "wait until the write buffer is empty",
+            Do::FlushFetch => "drop what was fetched ahead",
+            Do::PteCache(true) => "the page-table entry says cached from now on",
+            Do::PteCache(false) => "the page-table entry says uncached from now on",
+            Do::Flags { .. } => "what the pmap remembers of the mapping changes",
+            Do::PageBits { .. } => "what the pmap remembers of the page changes",
+            Do::Window { .. } => "map the page at a scratch address",
+            Do::Unwindow => "unmap the scratch address",
+            Do::Zero => "fill the page with zeros",
+            Do::Copy { .. } => "copy the page",
+            Do::BufferWrite(true) => "the buffer's mapping may write from now on",
+            Do::BufferWrite(false) => "the buffer's mapping may only read from now on",
+            Do::BufferUnmap => "the buffer loses its mapping",
+            Do::BufferMap(_) => "the buffer gets a mapping again",
+            Do::Drop => "the mapping goes",
+        }
+    }
+
     /// Its name in reports and JSON: the kernels' own function names where there are any.
     pub fn name(self) -> &'static str {
         use LineOp::{Clean, CleanInvalidate, Invalidate};

@@ -63,28 +63,28 @@ const POLICIES: &[Row] = &[
         "pmap_vac_me_harder as FreeBSD 6 had it; buffers are on no list",
         skeleton::freebsd_2006,
         rule::freebsd_2006::plan,
-        Status::Historic("B1 B2 B9 B10 B11 B12 B14 B22 B24 B25 B28"),
+        Status::Historic("B1 B2 B9 B10 B11 B12 B14 B22 B24 B25 B28, kernel writers after readers"),
     ),
     (
         "freebsd-2006-fixed",
         "the same without B9 to B12, B14 and B22; buffers are still on no list",
         skeleton::freebsd_2006_fixed,
         rule::freebsd_2006::fixed,
-        Status::Historic("B1 B2 B24 B25 B28"),
+        Status::Historic("B1 B2 B24 B25 B28, kernel writers after readers"),
     ),
     (
         "freebsd-2009",
         "pmap_fix_cache until r1.130: a read-only kernel mapping beside a writable one is no conflict",
         skeleton::freebsd_2010,
         rule::freebsd_2009::plan,
-        Status::Historic("B3 B8 B23 B24 B25 B26 B27 B28 B44 B45 B46"),
+        Status::Historic("B3 B8 B16 B23 B24 B25 B26 B27 B28 B44 B45 B46"),
     ),
     (
         "freebsd-2010",
         "pmap_fix_cache as FreeBSD had it from 2010 to 2016 (seeds/001)",
         skeleton::freebsd_2010,
         rule::freebsd_2010::plan,
-        Status::Historic("B23 B24 B25 B26 B27 B28 B44 B45 B46"),
+        Status::Historic("B16 B23 B24 B25 B26 B27 B28 B44 B45 B46"),
     ),
     (
         "freebsd-2013",
@@ -105,11 +105,11 @@ const POLICIES: &[Row] = &[
         "pmap_vac_me_harder as NetBSD had it in 2015; buffers are on no list",
         skeleton::netbsd,
         rule::netbsd_vivt::plan,
-        Status::Historic("B24 B28 and what buffers on no list miss"),
+        Status::Historic("B24 B28, kernel writers after readers, buffers on no list"),
     ),
     (
         "netbsd-vivt-repaired",
-        "netbsd-vivt that decides a mapping anew when it is entered again",
+        "netbsd-vivt that decides entered mappings anew and looks at kernel writers",
         skeleton::netbsd,
         rule::netbsd_vivt::repaired,
         Status::Proposal,
@@ -131,7 +131,7 @@ const POLICIES: &[Row] = &[
     (
         "write-drop-bqrelse-explicit",
         "Lepore's repair: buffers lose write permission at bqrelse, writers ask for it",
-        skeleton::freebsd_2010,
+        rule::write_drop::explicit_skeleton,
         rule::write_drop::bqrelse_explicit,
         Status::Proposal,
     ),
@@ -141,7 +141,7 @@ const POLICIES: &[Row] = &[
         rule::repairs::referenced,
         rule::freebsd_2010::plan,
         Status::Historic(
-            "B24 B25 B26 B27 B28 B44 B45 B46; a buffer faults after pmap_ts_referenced",
+            "B16 B24 B25 B26 B27 B28 B44 B45 B46; a buffer faults after pmap_ts_referenced",
         ),
     ),
     (
@@ -149,7 +149,7 @@ const POLICIES: &[Row] = &[
         "freebsd-2010, an uncached mapping stays so when entered again",
         rule::repairs::sticky,
         rule::freebsd_2010::plan,
-        Status::Historic("B23 B25 B26 B27 B28 B44 B45 B46"),
+        Status::Historic("B16 B23 B25 B26 B27 B28 B44 B45 B46"),
     ),
     (
         "freebsd-2010-kentry",
@@ -157,7 +157,7 @@ const POLICIES: &[Row] = &[
         rule::repairs::kentry,
         rule::freebsd_2010::plan,
         Status::Historic(
-            "B23 B24 B25 B27 B28 B44 B45 B46; clearbit caches what the kernel still writes",
+            "B16 B23 B24 B25 B27 B28 B44 B45 B46; clearbit caches what the kernel still writes",
         ),
     ),
     (
@@ -165,7 +165,7 @@ const POLICIES: &[Row] = &[
         "freebsd-2010, current is whatever the hardware still holds",
         rule::repairs::lazy,
         rule::freebsd_2010::plan,
-        Status::Historic("B23 B24 B26 B27 B28 B44 B45 B46"),
+        Status::Historic("B16 B23 B24 B26 B27 B28 B44 B45 B46"),
     ),
     (
         "freebsd-2010-repaired",
@@ -205,7 +205,7 @@ const POLICIES: &[Row] = &[
     (
         "write-drop-io-done-explicit",
         "Lepore's repair: buffers lose write permission when a transfer ends, writers ask for it",
-        skeleton::freebsd_2010,
+        rule::write_drop::explicit_skeleton,
         rule::write_drop::io_done_explicit,
         Status::Proposal,
     ),
@@ -226,7 +226,7 @@ const POLICIES: &[Row] = &[
     (
         "write-drop-after-uiomove-explicit",
         "Lepore's repair: buffers lose write permission after uiomove, writers ask for it",
-        skeleton::freebsd_2010,
+        rule::write_drop::explicit_skeleton,
         rule::write_drop::after_uiomove_explicit,
         Status::Proposal,
     ),
@@ -254,7 +254,7 @@ const POLICIES: &[Row] = &[
     (
         "ubc-readonly-window",
         "NetBSD's UBC: readers' windows are read-only, text is unmapped at release",
-        skeleton::freebsd_2010,
+        rule::write_drop::explicit_skeleton,
         rule::windows::ubc,
         Status::Proposal,
     ),

@@ -6,7 +6,7 @@
 
 use machine::{CpuId, Frame, Pte, Step, VirtAddr};
 
-use crate::ask::{About, ask, kva_flags, mapping};
+use crate::ask::{About, ask, mapping};
 use crate::ctx::PmapCtx;
 use crate::hook::{Hook, Mapping};
 use crate::state::{NONE, Pmap, PvEntry};
@@ -56,7 +56,7 @@ impl Pmap {
     }
 
     /// With no writer left, the page is not writeable and its MOD is done with.
-    fn settle_writers(&mut self, frame: Frame) {
+    pub(crate) fn settle_writers(&mut self, frame: Frame) {
         if !self.any_writer(frame) {
             let page = self.page_mut(frame);
             page.attrs -= PvFlags::MOD;
@@ -65,16 +65,17 @@ impl Pmap {
     }
 }
 
-/// Puts a mapping on the page's list; an untracked one moves there first, with the flags that unmanaged
-/// mappings get (`pmap_enter_pv`).
-pub(crate) fn enter(pmap: &mut Pmap, entry: PvEntry, unmanaged: PvFlags) {
-    let page = *pmap.page(entry.frame);
+/// Puts a mapping on the page's list; an untracked one moves there first (`pmap_enter_pv`).
+pub(crate) fn enter<C: PmapCtx + ?Sized>(c: &mut C, entry: PvEntry) {
+    let page = *c.pmap().page(entry.frame);
+    let flags = c.policy().skeleton.kva_flags(page.kva_pte);
+    let pmap = c.pmap_mut();
     if page.kva.0 != 0 {
         let kva = PvEntry {
             space: SpaceId::KERNEL,
             va: page.kva,
             frame: entry.frame,
-            flags: kva_flags(unmanaged, page.kva_pte),
+            flags,
             pte: page.kva_pte,
             next: NONE,
         };
@@ -106,18 +107,17 @@ pub(crate) fn new_entry(
 }
 
 /// Tracks a kernel mapping: in `pv_kva` while it is the only one, else on the list.
-pub(crate) fn enter_kernel(pmap: &mut Pmap, va: VirtAddr, frame: Frame, flags: PvFlags, pte: Pte) {
-    let page = pmap.page(frame);
+pub(crate) fn enter_kernel<C: PmapCtx + ?Sized>(
+    c: &mut C,
+    (va, frame): (VirtAddr, Frame),
+    flags: PvFlags,
+    pte: Pte,
+) {
+    let page = c.pmap_mut().page_mut(frame);
     if page.head == NONE && page.kva.0 == 0 {
-        let page = pmap.page_mut(frame);
-        page.kva = va;
-        page.kva_pte = pte;
+        (page.kva, page.kva_pte) = (va, pte);
     } else {
-        enter(
-            pmap,
-            new_entry(SpaceId::KERNEL, va, frame, flags, pte),
-            flags,
-        );
+        enter(c, new_entry(SpaceId::KERNEL, va, frame, flags, pte));
     }
 }
 
@@ -131,7 +131,6 @@ pub(crate) fn remove<C: PmapCtx + ?Sized>(
 ) -> Option<Mapping> {
     let live = c.policy().skeleton.current_is_live;
     c.step(cpu, Step::Software("pv unlink"));
-    let unmanaged = c.policy().skeleton.kenter_flags;
     let Some(n) = c.pmap().find_pv(frame, space, va) else {
         let page = c.pmap_mut().page_mut(frame);
         if !(space.is_kernel() && page.kva == va) {
@@ -140,7 +139,7 @@ pub(crate) fn remove<C: PmapCtx + ?Sized>(
         let pte = page.kva_pte;
         page.kva = VirtAddr(0);
         page.kva_pte = Pte::ZERO;
-        let flags = kva_flags(unmanaged, pte);
+        let flags = c.policy().skeleton.kva_flags(pte);
         let gone = mapping(c.pmap(), cpu, (space, va), flags, pte, live);
         ask(
             c,

@@ -10,6 +10,8 @@ mod netbsd;
 
 use std::borrow::Cow;
 
+use machine::Pte;
+
 use crate::count::Counting;
 use crate::types::PvFlags;
 
@@ -68,6 +70,18 @@ pub enum WriteFirst {
     Always,
 }
 
+/// What busdma does when asked to sync a map whose whole buffer was mapped uncached when it was loaded: the
+/// map is marked coherent then, whatever becomes of the mappings later (`pmap-freebsd-netbsd.md` 4.7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum CoherentMap {
+    /// It is not marked: every sync is done.
+    Unmarked,
+    /// Nothing at all, not even a drain (B16).
+    Skipped,
+    /// The write buffer is drained.
+    Drained,
+}
+
 /// How a kernel family orders its verbs, and the facts of its bookkeeping.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Skeleton {
@@ -93,16 +107,24 @@ pub struct Skeleton {
     pub kremove: Parts,
     /// Flags of an unmanaged kernel mapping.
     pub kenter_flags: PvFlags,
+    /// Whether the WRITE of one that is in `pv_kva` follows its entry, as a policy needs that changes
+    /// the write permission of buffers; the kernels give it the flags of a new one.
+    pub kva_write_follows: bool,
     /// How mappings are counted.
     pub counting: Counting,
     /// Whether `pmap_clearbit` changes only the flags on the list, not the entries (B9).
     pub clearbit_flags_only: bool,
     /// Whether a page may be marked as uncacheable for every mapping (`pv_memattr`).
     pub memattr: bool,
-    /// Whether a switch to a kernel thread leaves the user space live.
+    /// Whether a switch to a kernel thread leaves the user space live. FreeBSD and OpenBSD: yes; NetBSD
+    /// flushes and leaves it (kern/41058).
     pub lazy_switch: bool,
-    /// Whether "current" follows the hardware (NetBSD's cached pmap) or the process that runs.
+    /// Whether "current" follows the hardware (NetBSD's `ci_pmap_lastuser`, OpenBSD's `pmap_cache_state`)
+    /// or the process that runs (FreeBSD: B25). So FreeBSD is lazy and not this, NetBSD this and not lazy,
+    /// OpenBSD both, as `freebsd-2010-lazy` is.
     pub current_is_live: bool,
+    /// What busdma leaves out for a buffer that was mapped uncached.
+    pub coherent_map: CoherentMap,
     /// Whether entering a mapping again that is uncached leaves its entry uncached (else: B24).
     pub sticky_uncached: bool,
     /// Whether `pmap_clearbit` leaves unmanaged kernel mappings alone (else: B26).
@@ -116,6 +138,17 @@ pub struct Skeleton {
     /// Whether the file layer may leave a buffer without a mapping (GB_UNMAPPED). What is missing: the
     /// file layer copies through the buffer's address all the same, mapped while somebody holds it.
     pub unmapped_buffers: bool,
+}
+
+impl Skeleton {
+    /// Flags of the mapping in `pv_kva` whose entry this is.
+    pub(crate) fn kva_flags(&self, pte: Pte) -> PvFlags {
+        let mut flags = self.kenter_flags;
+        if self.kva_write_follows {
+            flags.set(PvFlags::WRITE, pte.writable());
+        }
+        flags
+    }
 }
 
 use Part::*;
@@ -134,11 +167,13 @@ pub fn freebsd_2010() -> Skeleton {
         kenter: Cow::Borrowed(&[Store, Sync, Track, Entered]),
         kremove: Cow::Borrowed(&[Untrack, WillLeave, Zero]),
         kenter_flags: PvFlags::WRITE.union(PvFlags::UNMAN),
+        kva_write_follows: false,
         counting: Counting::None,
         clearbit_flags_only: false,
         memattr: false,
         lazy_switch: true,
         current_is_live: false,
+        coherent_map: CoherentMap::Skipped,
         sticky_uncached: false,
         clearbit_skips_unmanaged: false,
         remove_all_skips_unmanaged: false,

@@ -7,11 +7,12 @@ pub(crate) mod kernel;
 pub(crate) mod remove;
 pub(crate) mod switch;
 
-use machine::{Access, CpuId, Frame, Mark, VirtAddr};
+use machine::{Access, CpuId, Frame, Mark, Step, VirtAddr};
 
 use crate::ask::{About, ask, mapping};
 use crate::ctx::PmapCtx;
 use crate::hook::{Hook, Verb};
+use crate::skeleton::CoherentMap;
 use crate::types::{Prot, PvFlags, SpaceId};
 
 /// What a buffer's owner is doing with it; a policy may act on each.
@@ -65,6 +66,18 @@ pub enum DmaOp {
     PostRead,
     /// After a device read memory.
     PostWrite,
+}
+
+/// A busdma map: a range of kernel addresses that a device is to reach, and what was found of it when it was
+/// loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct DmaMap {
+    /// First address.
+    pub va: VirtAddr,
+    /// Bytes.
+    pub len: u32,
+    /// Every page was mapped uncached at that moment, and the policy's skeleton remembers it.
+    pub coherent: bool,
 }
 
 /// The machine-independent interface of the pmap. Every verb names its CPU.
@@ -147,8 +160,11 @@ pub trait PmapVerbs: PmapCtx {
     fn cpu_switch(&mut self, cpu: CpuId, to: Option<SpaceId>);
     /// The program asked that its stores in this range be executable (sysarch ARM_SYNC_ICACHE).
     fn pmap_sync_icache(&mut self, cpu: CpuId, space: SpaceId, va: VirtAddr, len: u32);
-    /// busdma's cache maintenance for the kernel range given at load time.
-    fn bus_dma_sync(&mut self, cpu: CpuId, op: DmaOp, va: VirtAddr, len: u32);
+    /// busdma's look at a range before a transfer. If all of it is mapped uncached, the map is coherent for
+    /// the whole transfer where the skeleton says so, whether or not a cache still holds lines of it.
+    fn bus_dma_load(&self, va: VirtAddr, len: u32) -> DmaMap;
+    /// busdma's cache maintenance for the range of a map.
+    fn bus_dma_sync(&mut self, cpu: CpuId, op: DmaOp, map: DmaMap);
     /// Tells the policy what happens to a mapped buffer.
     fn buffer_event(&mut self, cpu: CpuId, event: BufferEvent, va: VirtAddr, frames: &[Frame]);
     /// Tells the policy that the kernel is about to use `len` bytes at a kernel address.
@@ -328,9 +344,26 @@ impl<C: PmapCtx + ?Sized> PmapVerbs for C {
         switch::sync_icache(self, cpu, va, len);
     }
 
-    fn bus_dma_sync(&mut self, cpu: CpuId, op: DmaOp, va: VirtAddr, len: u32) {
+    fn bus_dma_load(&self, va: VirtAddr, len: u32) -> DmaMap {
+        let page = self.pmap().layout.page;
+        let marks = self.policy().skeleton.coherent_map != CoherentMap::Unmarked;
+        let uncached = |at| {
+            let pte = crate::table::peek(self.pmap(), self.hw(), SpaceId::KERNEL, va.add(at));
+            pte.is_some_and(|pte| pte.valid() && !pte.cacheable())
+        };
+        let coherent = marks && len > 0 && (0..len).step_by(page as usize).all(uncached);
+        DmaMap { va, len, coherent }
+    }
+
+    fn bus_dma_sync(&mut self, cpu: CpuId, op: DmaOp, map: DmaMap) {
         self.charge(cpu, "bus_dmamap_sync");
-        ask(self, cpu, Hook::Dma(op, va, len), About::default());
+        if map.coherent {
+            if self.policy().skeleton.coherent_map == CoherentMap::Drained {
+                self.step(cpu, Step::Drain);
+            }
+            return;
+        }
+        ask(self, cpu, Hook::Dma(op, map.va, map.len), About::default());
     }
 
     fn buffer_event(&mut self, cpu: CpuId, event: BufferEvent, va: VirtAddr, frames: &[Frame]) {

@@ -118,7 +118,7 @@ macro_rules! smoke_tests {
     };
 }
 
-smoke_tests! { case_file differential guest_elf policy_ops profile trace_file }
+smoke_tests! { case_file differential guest_elf machine_ops policy_ops profile trace_file }
 
 /// One body for as long as the environment says.
 #[test]

@@ -1,12 +1,16 @@
-//! A second CPU's operation, injected at every micro-step of the first CPU's.
+//! A second CPU's operation, injected at every micro-step of the first CPU's; and equal inputs give equal
+//! worlds, of bare pages and of a whole system (I-6).
 
 use std::sync::Arc;
 
+use kern::{KernCtx, KernVerbs, Limits, RunEnd};
 use lab::inject::Injection;
 use lab::oracle::Oracle;
+use lab::system::{self, CPU0};
 use lab::{State, World};
 use machine::{CpuId, Frame, Hw, Profile, VirtAddr, Width};
 use pmap::{PmapVerbs, Prot, SpaceId};
+use vfs_sim::{DiskMode, ReadAhead};
 
 const ZERO: CpuId = CpuId(0);
 const ONE: CpuId = CpuId(1);
@@ -108,5 +112,73 @@ fn the_same_input_gives_the_same_world_at_every_operation() {
         operation(&mut clone);
         assert_eq!(a.state.fingerprint(), b.state.fingerprint());
         assert_eq!(a.state.fingerprint(), clone.state.fingerprint());
+    }
+}
+
+/// Processes that fork, copy a file and overwrite code, on a disk that makes them sleep, with clusters and
+/// with every kernel thread after each turn.
+fn busy(policy: &str) -> World<Oracle> {
+    let profile = Profile::embedded("sheevaplug").unwrap();
+    let mut state = system::boot(profile, |config| {
+        config.read_ahead = ReadAhead::Cluster {
+            blocks_max: 64,
+            read: true,
+            write: true,
+        };
+    });
+    state.kern.config.quantum = 400;
+    state.kern.config.daemon_turns = Some(3);
+    let oracle = system::oracle(&state);
+    let policy = pmap::policy::by_name(policy).unwrap();
+    let mut world = system::world(state, policy, oracle);
+    world.state.vfs.config.disk_mode = DiskMode::Queued;
+    let programs: [&[&str]; 3] = [
+        &["forker"],
+        &[
+            "script",
+            "cp /bin/libdemo.so /tmp/copy",
+            "sync",
+            "read /tmp/copy",
+        ],
+        &["patchlib", "read-first", "/bin/patchlib.code"],
+    ];
+    for argv in programs {
+        let path = format!("/bin/{}", argv[0]);
+        world.spawn(CPU0, &path, argv, &[]).unwrap();
+    }
+    world
+}
+
+#[test]
+fn a_whole_system_told_twice_is_the_same_at_every_turn_and_a_clone_goes_on_alike() {
+    for policy in ["always-flush", "freebsd-2010-repaired", "netbsd-vivt"] {
+        let (mut a, mut b) = (busy(policy), busy(policy));
+        let mut clone = None;
+        let mut turns = 0;
+        loop {
+            let limits = Limits::instructions(400);
+            let ends = [a.run(CPU0, limits), b.run(CPU0, limits)];
+            assert_eq!(ends[0], ends[1], "{policy}, turn {turns}");
+            let prints =
+                [&mut a, &mut b].map(|w| (w.state.fingerprint(), w.observer.fingerprint()));
+            assert_eq!(prints[0], prints[1], "{policy}, turn {turns}");
+            if turns == 60 {
+                clone = Some(a.clone());
+            }
+            turns += 1;
+            if ends[0] != RunEnd::Instructions {
+                assert_eq!(ends[0], RunEnd::Exited, "{policy}");
+                break;
+            }
+        }
+        assert!(turns > 100, "{policy}: {turns}");
+        let rounds = &a.kern().rounds;
+        assert!(rounds.iter().all(|n| *n > 10), "{policy}: {rounds:?}");
+        let mut clone = clone.expect("it was running then");
+        assert_ne!(clone.state.fingerprint(), a.state.fingerprint());
+        while clone.run(CPU0, Limits::instructions(400)) == RunEnd::Instructions {}
+        assert_eq!(clone.state.fingerprint(), a.state.fingerprint(), "{policy}");
+        assert_eq!(clone.observer.fingerprint(), a.observer.fingerprint());
+        assert_eq!(clone.kern().stdout, a.kern().stdout);
     }
 }

@@ -293,6 +293,60 @@ fn an_entry_stored_after_its_lines_were_flushed() {
     );
 }
 
+/// The same with a second store: what the hardware looked up in between is a TLB copy, and no line yet, for
+/// the lines are flushed afterwards. The first fetch fills one through it, which the second store misses.
+#[test]
+fn a_tlb_copy_flushed_before_its_entry_is_stored() {
+    let text = format!(
+        "{KENTER_OVER_TEXT}
+        K store 0xd0400000 0xe3a00003
+        A fetch 0x8000
+        "
+    );
+    planted_between(
+        &text,
+        Op::PrefetchInstruction(Va(0x8000)),
+        "move pte_cache_off after tlb_flush_id at entered",
+        Kind::StaleExec,
+        "stored by K store 0xd0400000 0xe3a00003",
+    );
+}
+
+/// A routine of a CPU that needs no drain, on one that does: what was cleaned waits in the write buffer when
+/// the device reads.
+#[test]
+fn a_routine_that_does_not_drain() {
+    let case = parse(
+        r#"
+        claim "a device reads what the kernel stored"
+        K kenter 0xd0400000 page=0
+        K dma-read 0xd0400000 seed=0x1000
+        K load 0xd0400000
+        K store 0xd0400000 0x2222
+        K dma-write 0xd0400000
+        "#,
+    );
+    let machine = common::machine("arm926ejs");
+    let row = case::run_one(&case, machine.clone(), common::policy(BASE));
+    assert!(
+        row.verdicts.clean(),
+        "{}",
+        common::told(&row.verdicts.first)
+    );
+    let mut wrong = (*machine).clone();
+    wrong.routine = "arm9".to_owned();
+    let row = case::run_one(&case, wrong.into(), common::policy(BASE));
+    let told = common::told(&row.verdicts.first);
+    assert!(row.verdicts.of(Kind::StaleRead) > 0, "{told}");
+    for place in [
+        "K dma-write 0xd0400000",
+        "stored by step 4",
+        "eviction buffer",
+    ] {
+        assert!(told.contains(place), "`{place}` is not in:\n{told}");
+    }
+}
+
 #[test]
 fn an_entry_zeroed_after_its_tlb_copy_was_flushed() {
     let text = r#"

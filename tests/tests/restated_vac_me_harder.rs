@@ -86,11 +86,13 @@ impl Naive {
             if old.pte_write && !write && !old.nc {
                 self.say("dcache_wb", pm, va);
             }
-            if old.pte_write != write || !old.pte_cached {
-                self.tlb(old.exec, pm, va);
-            }
             let p = &mut self.list[i];
             (p.write, p.exec, p.pte_write, p.pte_cached) = (write, exec, write, true);
+            if old.pte_write == write && old.pte_cached {
+                // The entry stays as it is: nothing more is done.
+                return;
+            }
+            self.tlb(old.exec, pm, va);
         } else {
             let (nc, pte_write, pte_cached) = (false, write, true);
             let p = Pv {
@@ -264,6 +266,28 @@ impl Naive {
     }
 }
 
+/// Two cacheable mappings that one switchless moment can use, one of them writable: of one space, or of
+/// the kernel and any space.
+fn unsafe_pair(b: &Bench) -> Option<String> {
+    let pmap = &b.0.state.pmap;
+    let cached = |m: &&pmap::PvEntry| m.pte.cacheable();
+    for m in pmap.mappings(PAGE).filter(cached) {
+        for o in pmap.mappings(PAGE).filter(cached) {
+            let same = m.space == o.space && m.va == o.va;
+            let together = m.space == o.space || m.space == K || o.space == K;
+            if !same && together && m.flags.contains(pmap::PvFlags::WRITE) {
+                return Some(format!("{} {} beside {} {}", m.space, m.va, o.space, o.va));
+            }
+        }
+        let writes = |o: &pmap::PvEntry| o.flags.contains(pmap::PvFlags::WRITE);
+        let others = |o: &&pmap::PvEntry| (o.space == K) != (m.space == K);
+        if m.space == K && writes(m) && pmap.mappings(PAGE).any(|o| others(&o)) {
+            return Some(format!("{} {} may write beside a user", m.space, m.va));
+        }
+    }
+    None
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -284,6 +308,7 @@ proptest! {
         for act in acts {
             apply(&mut real, act);
             prop_assert_eq!(real.0.state.pmap.check(), None, "{}", real.mappings());
+            prop_assert_eq!(unsafe_pair(&real), None, "{}", real.mappings());
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use lab::scenario::company::{Effect, Visit, visits};
 use lab::scenario::predictions::{Prediction, predict};
 use lab::scenario::sheevaplug::{Options, Row, SEED_RATIO, tell, worst};
 use machine::Profile;
@@ -146,4 +147,74 @@ fn the_loops_length_in_bursts_decides_how_slow_it_gets() {
     let eight = predicted("slowdown, 8-word loop");
     assert!(four < eight && eight < five, "{four} {eight} {five}");
     assert!(predicted("slowdown, 5-word loop, uncalibrated") > five);
+}
+
+#[test]
+fn a_look_at_a_header_by_read_poisons_clusters_and_by_mmap_nothing() {
+    for (kb, pages) in [(16, 36.0), (32, 40.0)] {
+        let of = |what: &str| predicted(&format!("header of {what}, {kb} KB blocks"));
+        // The block that was read, and a cluster of 128 KB ahead of it: 80 to 160 KB (4.3).
+        assert_eq!(of("`big` by read"), pages);
+        assert_eq!(of("a library by read"), pages);
+        assert_eq!(of("a library by mmap"), 0.0);
+    }
+}
+
+#[test]
+fn clustered_writes_damage_a_copy_in_lines_and_noclusterw_helps() {
+    let copy = |how: &str| predicted(&format!("copy of `big` under {how}"));
+    assert_eq!(copy("freebsd-2006"), 0.0, "read-allocate hides B1");
+    let damaged = copy("freebsd-2006, write-allocate");
+    assert!(damaged > 100.0, "{damaged}");
+    let without_reads = copy("freebsd-2006, write-allocate, noclusterr");
+    assert!(without_reads > 100.0, "{without_reads}");
+    assert_eq!(copy("freebsd-2006, write-allocate, noclusterw"), 0.0);
+    assert!(copy("freebsd-2009, write-allocate") > 0.0, "B23");
+    assert_eq!(copy("freebsd-2010-repaired, write-allocate"), 0.0);
+}
+
+fn company(policy: &str) -> Vec<Visit> {
+    let profile = Profile::embedded("sheevaplug").unwrap();
+    visits(&profile, &pmap::policy::by_name(policy).unwrap())
+}
+
+fn effect(visits: &[Visit], guest: &str) -> Effect {
+    visits.iter().find(|v| v.company == guest).unwrap().effect
+}
+
+#[test]
+fn no_company_changes_a_clean_policys_verdict() {
+    for policy in [
+        "always-flush",
+        "freebsd-2010-repaired",
+        "repaired-write-drop",
+        "linux-vivt-2.6.24",
+        "linux-vivt-2.6.37",
+    ] {
+        let visits = company(policy);
+        assert_eq!(visits.len(), 7, "nobody, five guests, all");
+        for visit in visits {
+            assert!(visit.clean(), "{policy}: {visit:?}");
+        }
+    }
+}
+
+#[test]
+fn a_switch_to_a_process_hides_and_a_page_daemon_shows() {
+    let found = company("freebsd-2010");
+    assert_eq!(effect(&found, "nobody"), Effect::Same);
+    assert_eq!(effect(&found, "process"), Effect::Hid, "the switch flushes");
+    assert_eq!(effect(&found, "pagedaemon"), Effect::HidAndShowed, "B25");
+    let pagedaemon = found.iter().find(|v| v.company == "pagedaemon").unwrap();
+    assert!(pagedaemon.verdicts["read"]["stale-translation"] > 0, "B25");
+    // Clean alone, and not clean: the repair of one defect leaves another.
+    let found = company("write-drop-bqrelse-explicit");
+    assert!(found[0].clean(), "{:?}", found[0]);
+    assert_eq!(effect(&found, "all"), Effect::Showed, "B25");
+    // Where "current" follows the hardware, a thread's work on the live space is seen. (With a second
+    // process too it is not: two spaces that share a first-level table leave each other's TLB copies in.)
+    let found = company("freebsd-2010-lazy");
+    let pagedaemon = found.iter().find(|v| v.company == "pagedaemon").unwrap();
+    let mut kinds = pagedaemon.verdicts.values().flat_map(|v| v.keys());
+    assert!(!kinds.any(|k| *k == "stale-translation"), "{pagedaemon:?}");
 }

@@ -257,6 +257,7 @@ fn bstrategy<C: VfsCtx + ?Sized>(c: &mut C, cpu: CpuId, buf: BufId, write: bool)
         at: block * u64::from(c.vfs().config.block_bytes),
         kva: record.kva,
         len: record.bytes,
+        map: None,
     };
     disk::strategy(c, cpu, request).map(|_| ())
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use machine::memory::{hash_bytes, mix};
 use machine::{Class, CpuId, Frame, Mark, PhysAddr, Step, VirtAddr, Width};
-use pmap::{DmaOp, KernelUse, PmapVerbs};
+use pmap::{DmaMap, DmaOp, KernelUse, PmapVerbs};
 use vm::{KResult, VmVerbs};
 
 use crate::ctx::VfsCtx;
@@ -47,6 +47,8 @@ pub struct Request {
     pub kva: VirtAddr,
     /// Bytes.
     pub len: u32,
+    /// The busdma map, from the driver's start on; none for one that moves words.
+    pub map: Option<DmaMap>,
 }
 
 /// The disk.
@@ -135,7 +137,9 @@ impl Disk {
 
     pub(crate) fn fingerprint(&self, h: u64) -> u64 {
         self.queue.iter().fold(mix(h, self.hash), |h, r| {
-            mix(mix(h, r.at), u64::from(r.kva.0) << 32 | u64::from(r.len))
+            let coherent = u64::from(r.map.is_some_and(|m| m.coherent));
+            let h = mix(mix(h, r.at), coherent);
+            mix(h, u64::from(r.kva.0) << 32 | u64::from(r.len))
         })
     }
 }
@@ -144,10 +148,10 @@ impl Disk {
 pub(crate) fn strategy<C: VfsCtx + ?Sized>(
     c: &mut C,
     cpu: CpuId,
-    request: Request,
+    mut request: Request,
 ) -> KResult<bool> {
     c.charge(cpu, "g_io_request");
-    begin(c, cpu, &request);
+    begin(c, cpu, &mut request);
     match c.vfs().config.disk_mode {
         DiskMode::Queued => {
             c.vfs_mut().disk.queue.push(request);
@@ -196,7 +200,7 @@ fn pieces<C: VfsCtx + ?Sized>(c: &C, request: &Request) -> Vec<(PhysAddr, u32)> 
 }
 
 /// The driver's start: the range is handed to the device.
-fn begin<C: VfsCtx + ?Sized>(c: &mut C, cpu: CpuId, request: &Request) {
+fn begin<C: VfsCtx + ?Sized>(c: &mut C, cpu: CpuId, request: &mut Request) {
     let pieces = pieces(c, request);
     let dma = c.vfs().config.disk_kind == DiskKind::Dma;
     for (pa, len) in &pieces {
@@ -214,7 +218,9 @@ fn begin<C: VfsCtx + ?Sized>(c: &mut C, cpu: CpuId, request: &Request) {
         true => DmaOp::PreWrite,
         false => DmaOp::PreRead,
     };
-    c.bus_dma_sync(cpu, op, request.kva, request.len);
+    let map = c.bus_dma_load(request.kva, request.len);
+    request.map = Some(map);
+    c.bus_dma_sync(cpu, op, map);
     if !request.write {
         for (pa, len) in pieces {
             c.mark(cpu, Mark::DmaInBegin { pa, len });
@@ -260,7 +266,9 @@ fn dma<C: VfsCtx + ?Sized>(c: &mut C, cpu: CpuId, request: &Request) {
     if request.write {
         c.vfs_mut().disk.write(request.at, &data);
     }
-    c.bus_dma_sync(cpu, op, request.kva, request.len);
+    if let Some(map) = request.map {
+        c.bus_dma_sync(cpu, op, map);
+    }
     for (pa, len) in pieces {
         c.mark(cpu, Mark::DmaEnd { pa, len });
     }

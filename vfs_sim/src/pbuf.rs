@@ -148,6 +148,7 @@ pub(crate) fn start<C: VfsCtx + ?Sized>(
         at,
         kva: record.kva,
         len,
+        map: None,
     };
     disk::strategy(c, cpu, request)
 }

@@ -94,10 +94,11 @@ fn execer_runs_another_program() {
 #[test]
 fn a_library_is_loaded_both_ways() {
     let mut world = World::new(CLEAN);
-    world.add("libdemo.so");
-    world.add("libtext.so");
+    for library in ["libdemo.so", "liblarge.so", "libtext.so"] {
+        world.add(library);
+    }
     for way in ["read", "mmap"] {
-        for library in ["/bin/libdemo.so", "/bin/libtext.so"] {
+        for library in ["/bin/libdemo.so", "/bin/liblarge.so", "/bin/libtext.so"] {
             let (code, text) = world.run_program("dl", &[way, library]);
             assert_eq!(code, 0, "{way} {library}: {text}");
         }

@@ -1,5 +1,6 @@
 //! Tells the story of a case under one policy, step by step, for somebody who has never seen the project.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::{Case, Row, StepRecord};
@@ -13,8 +14,16 @@ pub fn explain(case: &Case, row: &Row) -> String {
     let _ = writeln!(out, "{}", case.claim);
     let _ = writeln!(out, "policy {}, machine {}\n", row.policy, row.machine);
     let mut before: &[String] = &[];
+    let mut mapped = Vec::new();
     for step in &row.steps {
         tell_step(&mut out, step);
+        let mappings = mappings(step);
+        if mappings != mapped {
+            for mapping in &mappings {
+                let _ = writeln!(out, "       {mapping}");
+            }
+            mapped = mappings;
+        }
         if step.copies != before {
             for copy in &step.copies {
                 let _ = writeln!(out, "       copy: {copy}");
@@ -25,7 +34,28 @@ pub fn explain(case: &Case, row: &Row) -> String {
     }
     let verdict = row.verdicts.worst().map_or("clean", Kind::name);
     let _ = writeln!(out, "verdict: {verdict}");
+    tell_words(&mut out, row);
     out
+}
+
+/// What the names of the steps mean.
+fn tell_words(out: &mut String, row: &Row) {
+    let planned = row.steps.iter().flat_map(|step| &step.journal);
+    let words: BTreeMap<_, _> = planned
+        .filter_map(|entry| match entry {
+            Entry::Planned(s) => Some((s.what.name(), s.what.meaning())),
+            _ => None,
+        })
+        .collect();
+    if !words.is_empty() {
+        let _ = writeln!(
+            out,
+            "\nsteps that begin with a dot are the policy's, in this order:"
+        );
+    }
+    for (name, meaning) in words {
+        let _ = writeln!(out, "  {name:<18} {meaning}");
+    }
 }
 
 fn tell_step(out: &mut String, step: &StepRecord) {
@@ -37,12 +67,13 @@ fn tell_step(out: &mut String, step: &StepRecord) {
         Outcome::Skipped(why) => writeln!(out, "  -> nothing done: {why}"),
     };
     tell_plans(out, step);
-    if let Some(kva) = step.pv_kva {
-        let _ = writeln!(out, "       only mapping: K {kva:#010x} (pv_kva)");
-    }
-    for m in &step.mappings {
-        let _ = writeln!(out, "       mapping: {}", mapping_text(m));
-    }
+}
+
+fn mappings(step: &StepRecord) -> Vec<String> {
+    let only = step.pv_kva;
+    let only = only.map(|kva| format!("only mapping: K {kva:#010x} (pv_kva)"));
+    let listed = step.mappings.iter().map(mapping_text);
+    only.into_iter().chain(listed).collect()
 }
 
 fn tell_plans(out: &mut String, step: &StepRecord) {
@@ -67,7 +98,7 @@ fn mapping_text(m: &serde_json::Value) -> String {
         .collect();
     let is = |key: &str| m["pte"][key].as_bool().unwrap_or(false);
     format!(
-        "{} {:#010x} {}, {}, {}  [{}]",
+        "mapping: {} {:#010x} {}, {}, {}  [{}]",
         m["space"].as_str().unwrap_or("?"),
         m["va"].as_u64().unwrap_or(0),
         if is("valid") { "valid" } else { "invalid" },

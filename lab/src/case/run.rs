@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use machine::{CpuId, Frame, Hw as _, Machine, Mark, PhysAddr, Profile, Unit};
+use machine::{CpuId, Frame, Hw as _, Mark, PhysAddr, Profile, Unit};
 use pmap::{PmapCtx, PmapVerbs, Policy, SpaceId};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -246,14 +246,15 @@ impl Runner<'_> {
             pv_kva: kva,
             mappings,
             verdicts,
-            copies: self.page.map_or(Vec::new(), |p| copies(self.world.hw(), p)),
+            copies: self.page.map_or(Vec::new(), |p| copies(self.world, p)),
             journal,
         });
     }
 }
 
 /// Cache lines that hold bytes of a frame, by cache and page, and TLB copies that name it.
-fn copies(machine: &Machine, frame: Frame) -> Vec<String> {
+fn copies(world: &World<Oracle>, frame: Frame) -> Vec<String> {
+    let machine = world.hw();
     let mut lines: BTreeMap<(Unit, u32), (u32, u32)> = BTreeMap::new();
     let units = (0..machine.cpus.len()).flat_map(|n| {
         let cpu = CpuId(n as u8);
@@ -284,11 +285,20 @@ fn copies(machine: &Machine, frame: Frame) -> Vec<String> {
         for e in cpu.tlb.entries() {
             if machine.frame_of(PhysAddr(e.base)) == frame && !seen.contains(e) {
                 seen.push(*e);
+                let mut here = world.pmap().mappings(frame).filter(|m| m.va.0 == e.tag);
+                let first = here.next().map(|m| m.pte.cacheable() != e.cacheable);
+                let old = first == Some(true) && here.all(|m| m.pte.cacheable() != e.cacheable);
                 let cached = if e.cacheable { "cached" } else { "uncached" };
-                out.push(format!(
-                    "cpu{n} TLB copy of {:#010x}: {cached}, rights {}",
-                    e.tag, e.ap
-                ));
+                let rights = ["none", "kernel only", "user may read", "user may write"];
+                let mut copy = format!(
+                    "cpu{n} TLB copy of {:#010x}: {cached}, {}",
+                    e.tag,
+                    rights[usize::from(e.ap & 3)]
+                );
+                if old {
+                    copy += ", older than its entry, which says otherwise";
+                }
+                out.push(copy);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! `pmaplab explore`: every sequence of operations on a tiny machine, breadth first.
 
 use std::io::Write as _;
+use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,6 +35,10 @@ pub struct ExploreArgs {
     /// Policy to search (repeatable); all of them if none is given
     #[arg(long)]
     policy: Vec<String>,
+    /// Change of the policies (repeatable), such as "condition sticky-uncached on" or
+    /// "drop dcache_wb at begins:protect"
+    #[arg(long, value_name = "EDIT")]
+    edit: Vec<String>,
     /// Machine, by name or path of a profile; a flat table, one CPU, VIVT
     #[arg(long, default_value = "tiny-line")]
     machine: String,
@@ -49,6 +54,9 @@ pub struct ExploreArgs {
     /// Stop a search after so many seconds
     #[arg(long)]
     max_seconds: Option<u64>,
+    /// Threads; as many as there are cores if it is not given. What is found does not depend on it
+    #[arg(long)]
+    threads: Option<u8>,
     /// Go on behind the first finding; report the first of each kind
     #[arg(long)]
     all: bool,
@@ -83,7 +91,12 @@ struct Row {
 pub fn run(args: &ExploreArgs) -> super::Result {
     let profile = machine(&args.machine)?;
     let scope = scope(&args.scope)?;
-    let policies = policies(&args.policy)?;
+    let edits = args.edit.join("\n");
+    let policies: Result<Vec<Policy>, String> = policies(&args.policy)?
+        .into_iter()
+        .map(|p| p.edited_by(&edits))
+        .collect();
+    let policies = policies.map_err(|e| Failure(format!("--edit: {e}")))?;
     if args.state.is_some() && policies.len() != 1 {
         return Err(Failure(
             "--state keeps one search: name one --policy".to_owned(),
@@ -110,7 +123,11 @@ pub fn run(args: &ExploreArgs) -> super::Result {
     Ok(if found { Ended::Verdict } else { Ended::Clean })
 }
 
-fn scope(name: &str) -> Result<Scope, Failure> {
+/// The scope of that name.
+///
+/// # Errors
+/// That there is none, and which there are.
+pub fn scope(name: &str) -> Result<Scope, Failure> {
     Scope::by_name(name).ok_or_else(|| {
         let known: Vec<_> = Scope::all().map(|s| s.name).collect();
         Failure(format!(
@@ -196,6 +213,7 @@ fn value(args: &ExploreArgs, scope: &Scope, row: &Row) -> Value {
         "policy": row.policy,
         "machine": args.machine,
         "scope": scope.name,
+        "edits": args.edit,
         "closed": row.ended == SearchEnded::Closed,
         "states": row.states,
         "transitions": row.transitions,
@@ -220,7 +238,11 @@ fn explore(
         Symmetry::On
     };
     let model = WorldModel::new(profile, policy.clone(), scope, symmetry)?;
-    let key = format!("{} {:?} {scope:?} {profile:?}", policy.name, symmetry);
+    let edits = &args.edit;
+    let key = format!(
+        "{} {edits:?} {symmetry:?} {scope:?} {profile:?}",
+        policy.name
+    );
     let mut search = match &args.state {
         Some(path) if path.exists() => checkpoint::load(model, &key, path)
             .map_err(|e| Failure(format!("{}: {e}", path.display())))?,
@@ -233,7 +255,11 @@ fn explore(
     };
     let begun = Instant::now();
     let mut watch = Watch::new(args, policy.name);
-    let ended = search.run(&limits, |search| watch.look(search, &key));
+    let mut helpers = Vec::new();
+    for _ in 1..threads(args) {
+        helpers.push(WorldModel::new(profile, policy.clone(), scope, symmetry)?);
+    }
+    let ended = search.run_with(&mut helpers, &limits, |search| watch.look(search, &key));
     watch.finish();
     let seconds = begun.elapsed().as_secs_f64();
     if let (Some(path), Some(_)) = (&args.state, limit(ended)) {
@@ -256,6 +282,11 @@ fn explore(
     })
 }
 
+fn threads(args: &ExploreArgs) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
+    args.threads.map_or_else(cores, |n| usize::from(n.max(1)))
+}
+
 /// Writes a case for each finding, confirmed by the case runner.
 fn cases(
     args: &ExploreArgs,
@@ -268,8 +299,11 @@ fn cases(
     let mut out = Vec::new();
     for finding in &findings {
         let machine = (profile, args.machine.as_str());
-        let case = witness::case(search, finding, machine, policy, scope)
+        let mut case = witness::case(search, finding, machine, policy, scope)
             .map_err(|e| Failure(format!("internal error, please report: {e}")))?;
+        for edit in &args.edit {
+            case.source.push_str(&format!(" --edit '{edit}'"));
+        }
         let name = format!("{}-{}-{}.kdl", policy.name, scope.name, finding.bad.name());
         let path = args.out.join(name);
         std::fs::create_dir_all(&args.out)?;

@@ -2,13 +2,16 @@
 //!
 //! Exit codes: 0 clean, 1 a verdict, 2 wrong use or unreadable input, with one message on stderr.
 
+mod amend;
 mod diff;
 mod exec;
 mod explore;
 mod list;
 mod new;
+mod repair;
 mod replay;
 mod run;
+mod slim;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -51,6 +54,10 @@ enum Command {
     Exec(exec::ExecArgs),
     /// Try every sequence of operations on a tiny machine
     Explore(explore::ExploreArgs),
+    /// Find which steps of a policy can go while it stays safe
+    Slim(slim::SlimArgs),
+    /// Find the cheapest change that makes an unsafe policy safe
+    Repair(repair::RepairArgs),
     /// Run cases under policies and tell what was found
     Replay(replay::ReplayArgs),
     /// Tell what differs between two policies: decisions, verdicts, costs
@@ -96,6 +103,8 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Exec(args) => exec::run(&args),
         Command::Explore(args) => explore::run(&args),
+        Command::Slim(args) => slim::run(&args),
+        Command::Repair(args) => repair::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::New(args) => new::run(&args),

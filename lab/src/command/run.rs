@@ -12,7 +12,7 @@ use pmap::Policy;
 use serde_json::{Value, json};
 
 use super::{Ended, Failure, machine, on_terminal, policies, policy, print};
-use crate::scenario::{self, predictions, sheevaplug, shell};
+use crate::scenario::{self, company, predictions, sheevaplug, shell};
 use crate::tree::Tree;
 
 /// Arguments of `run`.
@@ -107,7 +107,11 @@ fn sheevaplug(args: &RunArgs, profile: Arc<Profile>, policies: Vec<Policy>) -> s
         options.turns = sheevaplug::FULL_TURNS;
     }
     let progress = progress(policies.len() as u64 + 1);
-    let tell = |policy| sheevaplug::tell(&profile, policy, &options);
+    let tell = |policy: Policy| {
+        let company = company::visits(&profile, &policy);
+        let row = sheevaplug::tell(&profile, policy, &options)?;
+        Ok(sheevaplug::Row { company, ..row })
+    };
     let rows = rows(policies, &progress, tell)?;
     progress.set_message("predictions");
     let predicted = predictions::predict(&profile, &policy("freebsd-2010")?).map_err(Failure)?;

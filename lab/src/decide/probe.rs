@@ -225,7 +225,8 @@ impl Probe {
         for op in ops {
             let verb = move |b: &mut Bench| {
                 let (va, bytes) = (b.va(0), b.world.hw().page_bytes());
-                b.world.bus_dma_sync(CPU0, op, va, bytes);
+                let map = b.world.bus_dma_load(va, bytes);
+                b.world.bus_dma_sync(CPU0, op, map);
             };
             self.then(situation, built, "dma", &verb);
         }

@@ -1,7 +1,8 @@
 //! A state as bytes: canonical, so that equal bytes are equal futures, and complete, so that the world can be
 //! rebuilt from them.
 //!
-//! What stays out decides nothing: cycles, stamps (see `oracle::snapshot`), free records, `dirty` (the VM's),
+//! Of a page only the first word is kept: it is the one that operations reach. What stays out besides decides
+//! nothing: cycles, stamps (see `oracle::snapshot`), free records, `dirty` (the VM's),
 //! victim pointers of direct-mapped parts, the fetch buffer of one word (a fetch never finds what it wants in
 //! it), and the layers above the pmap, which no operation here reaches.
 //!
@@ -11,7 +12,9 @@
 //!    and every other value is `OTHER`. Zero keeps its identity where pages are zeroed.
 //! 2. Processes. The live space is called 1. Programs of both spaces can do the same.
 //! 3. Frames are numbered in order of appearance in the tables, the TLB and the caches.
-//! 4. A data-side micro-TLB entry that equals the main part's is left out if every page has a set of its
+//! 4. MOD, and what a page remembers of mappings gone, are left out where no page daemon asks for them: no
+//!    rule looks at MOD (a test sees to it).
+//! 5. A data-side micro-TLB entry that equals the main part's is left out if every page has a set of its
 //!    own: whatever removes the main part's entry removes it too.
 //!
 //! With symmetry off nothing is renamed but values, in order of appearance, all of them apart.
@@ -22,18 +25,16 @@ use machine::tlb::{EMPTY, TlbEntry};
 use machine::{CpuId, Frame, Machine, PhysAddr, Place, Profile, Pte, Unit, VirtAddr};
 use pmap::{PvFlags, SpaceId};
 
-use super::scope::Phase;
+use super::scope::{Phase, Scope};
 use crate::op::CPU0;
 use crate::oracle::{Oracle, WordTruth};
 use crate::world::World;
 
 /// A value that nothing can be compared with.
 const OTHER: u8 = 255;
-/// Values of restored states: this and the number times 256.
-const VALUES: u32 = 0x0100_0000;
-/// Most frames, and most words of a page.
+/// Most frames, and most bytes of a page.
 const FRAMES: usize = 8;
-const WORDS: usize = 8;
+const PAGE: usize = 32;
 
 /// What makes two states equal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +55,8 @@ pub struct Codec {
     kernel: u32,
     spaces: u16,
     zero: bool,
+    /// The page daemon's verbs are tried: nothing else looks at what a page remembers of its mappings.
+    paging: bool,
     /// Every page has a TLB set of its own.
     roomy: bool,
 }
@@ -128,7 +131,7 @@ fn unsupported(profile: &Profile) -> Option<&'static str> {
         ),
         (!profile.write_buffer.eviction, "no eviction buffer"),
         (profile.frames() <= FRAMES as u32, "at most 8 frames"),
-        (profile.page <= 4 * WORDS as u32, "pages of at most 8 words"),
+        (profile.page <= PAGE as u32, "pages of at most 32 bytes"),
         (profile.tlb.lockdown == 0, "no TLB lockdown"),
         (
             profile.write_buffer.bytes == 4,
@@ -142,11 +145,11 @@ fn unsupported(profile: &Profile) -> Option<&'static str> {
 }
 
 impl Codec {
-    /// A codec for a machine; `zero` says that pages are zeroed.
+    /// A codec for a machine and what is tried on it.
     ///
     /// # Errors
     /// What the machine would have to have.
-    pub fn new(profile: &Profile, symmetry: Symmetry, zero: bool) -> Result<Self, String> {
+    pub fn new(profile: &Profile, symmetry: Symmetry, scope: &Scope) -> Result<Self, String> {
         if let Some(what) = unsupported(profile) {
             return Err(format!("{}: exhaustive search needs {what}", profile.name));
         }
@@ -166,17 +169,14 @@ impl Codec {
             user: user_pages,
             kernel: kernel_pages,
             spaces: (spaces as u16).min(3),
-            zero,
+            zero: scope.windows,
+            paging: scope.paging || symmetry == Symmetry::Off,
             roomy: sets >= user_pages + kernel_pages,
         })
     }
 
-    fn words(&self) -> u32 {
-        self.page / 4
-    }
-
-    /// Writes the canonical bytes of a state.
-    pub fn save(&self, world: &World<Oracle>, phase: Phase, out: &mut Vec<u8>) {
+    /// Writes the canonical bytes of a state; true if spaces and frames keep their names.
+    pub fn save(&self, world: &World<Oracle>, phase: Phase, out: &mut Vec<u8>) -> bool {
         out.clear();
         let mut names = self.names(world);
         let state = &world.state.pmap.cpus[0];
@@ -194,6 +194,7 @@ impl Codec {
         }
         self.save_buffer(world, &mut names, out);
         self.save_tlb(&world.state.machine, &names, out);
+        names.spaces == [0, 1, 2, 3] && names.order.is_sorted()
     }
 
     fn names(&self, world: &World<Oracle>) -> Names {
@@ -268,20 +269,16 @@ impl Codec {
     fn signature(&self, world: &World<Oracle>, frame: u8) -> u64 {
         let base = PhysAddr(u32::from(frame) * self.page);
         let page = world.state.pmap.page(Frame(u32::from(frame)));
-        let mut hash = u64::from(page.attrs.bits()) << 8 | u64::from(page.bits);
-        for n in 0..self.words() {
-            let pa = base.add(n * 4);
-            let word = world.observer.word_truth(pa);
-            let held = world.state.machine.memory.word(pa);
-            let bits = u64::from(word.valid)
-                | u64::from(word.in_memory) << 1
-                | u64::from(word.base.is_some()) << 2
-                | u64::from(word.many) << 3
-                | u64::from(word.valid && held == word.truth) << 4
-                | u64::from(word.base == Some(held)) << 5;
-            hash = hash << 6 | bits;
-        }
-        hash
+        let word = world.observer.word_truth(base);
+        let held = world.state.machine.memory.word(base);
+        let bits = u64::from(word.valid)
+            | u64::from(word.in_memory) << 1
+            | u64::from(word.base.is_some()) << 2
+            | u64::from(word.many) << 3
+            | u64::from(word.valid && held == word.truth) << 4
+            | u64::from(word.base == Some(held)) << 5;
+        let attrs = if self.paging { page.attrs.bits() } else { 0 };
+        bits << 24 | u64::from(attrs) << 8 | u64::from(page.bits)
     }
 
     fn table_pages(&self, spaces: [u16; 4]) -> impl Iterator<Item = (u32, u32)> {
@@ -298,33 +295,30 @@ impl Codec {
     }
 
     fn save_truth(&self, world: &World<Oracle>, names: &mut Names, out: &mut Vec<u8>) {
-        let words = self.words();
-        for n in 0..usize::from(self.frames) {
-            let base = PhysAddr(u32::from(names.order[n]) * self.page);
-            for pa in (0..words).map(|w| base.add(w * 4)) {
-                let word = world.observer.word_truth(pa);
-                let undue = word.base.is_some();
-                out.push(
-                    u8::from(word.valid)
-                        | u8::from(word.in_memory) << 1
-                        | u8::from(undue) << 2
-                        | u8::from(word.many) << 3,
-                );
-                if word.valid {
-                    out.push(names.value(word.truth, true));
-                }
-                if let Some(base) = word.base {
-                    // Where any value passes, none is told apart.
-                    let told = !word.many;
-                    out.push(if told { names.value(base, true) } else { OTHER });
-                }
+        let frames = usize::from(self.frames);
+        let order = names.order;
+        let bases = order[..frames]
+            .iter()
+            .map(|f| PhysAddr(u32::from(*f) * self.page));
+        for base in bases.clone() {
+            let word = world.observer.word_truth(base);
+            out.push(
+                u8::from(word.valid)
+                    | u8::from(word.in_memory) << 1
+                    | u8::from(word.base.is_some()) << 2
+                    | u8::from(word.many) << 3,
+            );
+            if word.valid {
+                out.push(names.value(word.truth, true));
+            }
+            if let Some(base) = word.base {
+                // Where any value passes, none is told apart.
+                let told = !word.many;
+                out.push(if told { names.value(base, true) } else { OTHER });
             }
         }
-        for n in 0..usize::from(self.frames) {
-            let base = PhysAddr(u32::from(names.order[n]) * self.page);
-            for pa in (0..words).map(|w| base.add(w * 4)) {
-                out.push(names.value(world.state.machine.memory.word(pa), false));
-            }
+        for base in bases {
+            out.push(names.value(world.state.machine.memory.word(base), false));
         }
     }
 
@@ -361,13 +355,25 @@ impl Codec {
         out.extend(raws.map(|raw| self.pte(names, raw)));
     }
 
+    /// Flags of mappings that nobody asks for.
+    fn untold(&self) -> PvFlags {
+        if self.paging {
+            PvFlags::empty()
+        } else {
+            PvFlags::MOD
+        }
+    }
+
     fn save_pages(&self, world: &World<Oracle>, names: &Names, out: &mut Vec<u8>) {
         let pmap = &world.state.pmap;
         for n in 0..usize::from(self.frames) {
             let frame = Frame(u32::from(names.order[n]));
             let page = pmap.page(frame);
-            out.extend(page.attrs.bits().to_le_bytes());
-            out.extend([u8::from(page.writeable), page.bits]);
+            if self.paging {
+                out.extend(page.attrs.bits().to_le_bytes());
+                out.push(u8::from(page.writeable));
+            }
+            out.push(page.bits);
             out.push((page.kva.0 / self.page) as u8);
             out.push(self.pte(names, page.kva_pte.0));
             let at = out.len();
@@ -375,7 +381,7 @@ impl Codec {
             for m in pmap.mappings(frame) {
                 out[at] += 1;
                 out.push(names.space(m.space) | ((m.va.0 / self.page) as u8 * 4));
-                out.extend(m.flags.bits().to_le_bytes());
+                out.extend((m.flags - self.untold()).bits().to_le_bytes());
                 out.push(self.pte(names, m.pte.0));
             }
         }
@@ -404,15 +410,11 @@ impl Codec {
             out.push(1 + frame * (self.page / len) as u8 + part);
             out.push((cache.tag_address(slot) / len) as u8);
             out.push(cache.dirty(slot));
-            for at in (0..len).step_by(4) {
-                let place = Place::Line {
-                    unit,
-                    slot,
-                    offset: at,
-                };
-                out.push(names.value(word_of(cache.line(slot), at), false));
-                let dead = !oracle.word_truth(PhysAddr(pa + at)).valid;
-                out.push(u8::from(dead || oracle.has_last(place, PhysAddr(pa + at))));
+            if part == 0 {
+                out.push(names.value(word_of(cache.line(slot), 0), false));
+                let dead = !oracle.word_truth(PhysAddr(pa)).valid;
+                let last = dead || oracle.has_last(first_word(unit, slot), PhysAddr(pa));
+                out.push(u8::from(last));
             }
         }
         if cache.ways() > 1 {
@@ -426,14 +428,21 @@ impl Codec {
         for (slot, entry) in buffer.entries() {
             let frame = names.frames[(entry.pa / self.page) as usize];
             out.push(frame << 4 | (entry.pa % self.page / 4) as u8);
-            out.push(names.value(word_of(&entry.data, 0), false));
+            let kept = entry.pa.is_multiple_of(self.page);
+            let value = word_of(&entry.data, 0);
+            out.push(if kept {
+                names.value(value, false)
+            } else {
+                OTHER
+            });
             let place = Place::WriteBuffer {
                 cpu: CPU0,
                 slot,
                 offset: 0,
             };
-            let dead = !world.observer.word_truth(PhysAddr(entry.pa)).valid;
-            let last = dead || world.observer.has_last(place, PhysAddr(entry.pa));
+            let pa = PhysAddr(entry.pa);
+            let dead = !kept || !world.observer.word_truth(pa).valid;
+            let last = dead || world.observer.has_last(place, pa);
             out.push(u8::from(last) | u8::from(entry.outer) << 1);
         }
     }
@@ -477,14 +486,9 @@ impl Codec {
         self.restore_tables(&mut bytes, world);
         self.restore_pages(&mut bytes, world);
         world.observer.restart(&world.state.machine);
-        for (n, words) in truth
-            .chunks(WORDS)
-            .take(usize::from(self.frames))
-            .enumerate()
-        {
-            let pa = PhysAddr(n as u32 * self.page);
-            let words = &words[..self.words() as usize];
-            world.observer.restore_page(pa, words);
+        for (n, word) in (0..).zip(&truth[..usize::from(self.frames)]) {
+            let pa = PhysAddr(n * self.page);
+            world.observer.restore_page(pa, *word);
         }
         let World {
             state, observer, ..
@@ -501,14 +505,10 @@ impl Codec {
         &self,
         bytes: &mut Bytes<'_>,
         world: &mut World<Oracle>,
-    ) -> [WordTruth; FRAMES * WORDS] {
-        let mut out = [WordTruth::default(); FRAMES * WORDS];
-        let words = self.words() as usize;
-        let index = |n: usize| n / words * WORDS + n % words;
-        let total = usize::from(self.frames) * words;
-        for n in 0..total {
+    ) -> [WordTruth; FRAMES] {
+        let mut out = [WordTruth::default(); FRAMES];
+        for word in &mut out[..usize::from(self.frames)] {
             let bits = bytes.take();
-            let word = &mut out[index(n)];
             word.valid = bits & 1 != 0;
             word.in_memory = bits & 2 != 0;
             word.many = bits & 8 != 0;
@@ -519,19 +519,20 @@ impl Codec {
             };
             word.base = (bits & 4 != 0).then(|| self.value(bytes.take()));
         }
-        for n in 0..total {
-            let pa = PhysAddr(n as u32 * 4);
+        for n in 0..u32::from(self.frames) {
             let value = self.value(bytes.take());
+            let pa = PhysAddr(n * self.page);
             world.state.machine.memory.write(pa, &value.to_le_bytes());
         }
         out
     }
 
+    /// A word for a value's number: values differ in each of their bytes, because judgements are by bytes.
     fn value(&self, number: u8) -> u32 {
-        if number == 0 && self.zero {
-            0
-        } else {
-            VALUES + u32::from(number) * 256
+        match number {
+            0 if self.zero => 0,
+            OTHER => u32::MAX,
+            n => u32::from_le_bytes([n + 1; 4]),
         }
     }
 
@@ -548,8 +549,11 @@ impl Codec {
         pmap.forget_pages();
         for n in 0..u32::from(self.frames) {
             let page = pmap.page_mut(Frame(n));
-            page.attrs = PvFlags::from_bits_retain(bytes.half());
-            (page.writeable, page.bits) = (bytes.take() != 0, bytes.take());
+            (page.attrs, page.writeable) = match self.paging {
+                true => (PvFlags::from_bits_retain(bytes.half()), bytes.take() != 0),
+                false => (PvFlags::empty(), false),
+            };
+            page.bits = bytes.take();
             page.kva = VirtAddr(u32::from(bytes.take()) * self.page);
             page.kva_pte = Self::pte_from(bytes.take());
             let count = usize::from(bytes.take());
@@ -594,16 +598,10 @@ impl Codec {
             (0..8)
                 .filter(|n| dirty & 1 << n != 0)
                 .for_each(|n| cache.soil(slot, n * part));
-            for at in (0..len).step_by(4) {
+            if block.is_multiple_of(parts) {
                 let value = self.value(bytes.take());
-                let n = at as usize;
-                cache.line_mut(slot)[n..n + 4].copy_from_slice(&value.to_le_bytes());
-                let place = Place::Line {
-                    unit,
-                    slot,
-                    offset: at,
-                };
-                oracle.restore_copy(place, bytes.take() != 0);
+                cache.line_mut(slot)[..4].copy_from_slice(&value.to_le_bytes());
+                oracle.restore_copy(first_word(unit, slot), bytes.take() != 0);
             }
         }
         if cache.ways() > 1 {
@@ -654,6 +652,14 @@ impl Codec {
         if tlb.ways() > 1 {
             tlb.pointers_mut().for_each(|p| *p = bytes.take());
         }
+    }
+}
+
+fn first_word(unit: Unit, slot: u32) -> Place {
+    Place::Line {
+        unit,
+        slot,
+        offset: 0,
     }
 }
 

@@ -8,7 +8,7 @@
 //! are numbers, 64-bit fingerprints where they are bytes. Two different states with one fingerprint would
 //! be taken for one; among ten million states the chance of any such pair is below 3 in a million.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 /// What can be searched.
 pub trait Model {
@@ -59,6 +59,8 @@ pub trait Queue<S: ?Sized>: Default {
 pub trait Seen<S: ?Sized> {
     /// Adds a state; false if it was in.
     fn insert(&mut self, state: &S) -> bool;
+    /// Whether a state is in.
+    fn contains(&self, state: &S) -> bool;
     /// Bytes of memory.
     fn bytes(&self) -> usize;
 }
@@ -126,6 +128,9 @@ pub struct Finding<B> {
     pub depth: u32,
 }
 
+/// States that threads expand before what they found is put together.
+const BATCH: usize = 2048;
+
 /// The parent of an initial state.
 const NOBODY: u32 = u32::MAX;
 
@@ -192,22 +197,49 @@ impl<M: Model> Search<M> {
     }
 
     /// Goes on until the search ends. `watch` is called every few thousand states and may stop it.
-    pub fn run(
+    pub fn run(&mut self, limits: &Limits, watch: impl FnMut(&Self) -> ControlFlow<()>) -> Ended {
+        self.go(limits, watch, Self::expand_one)
+    }
+
+    /// The same with a thread for each helper beside this one; what is found is the same.
+    pub fn run_with(
+        &mut self,
+        helpers: &mut [M],
+        limits: &Limits,
+        watch: impl FnMut(&Self) -> ControlFlow<()>,
+    ) -> Ended
+    where
+        M: Send,
+        M::Bad: Send,
+        M::Queue: Send + Sync,
+        M::Seen: Sync,
+    {
+        self.go(limits, watch, |search| {
+            if search.level.count() - search.at < BATCH / 8 {
+                search.expand_one();
+            } else {
+                search.expand_batch(helpers, limits.first);
+            }
+        })
+    }
+
+    fn go(
         &mut self,
         limits: &Limits,
         mut watch: impl FnMut(&Self) -> ControlFlow<()>,
+        mut advance: impl FnMut(&mut Self),
     ) -> Ended {
         loop {
             while self.at < self.level.count() {
                 if let Some(ended) = self.limit(limits) {
                     return ended;
                 }
-                if self.at.is_multiple_of(4096) && watch(self).is_break() {
+                if self.at.is_multiple_of(2 * BATCH) && watch(self).is_break() {
                     return Ended::Stopped;
                 }
-                self.expand_one();
+                advance(self);
             }
-            if limits.first && self.found.iter().any(|f| self.model.stops(f.bad)) {
+            if limits.first && self.stopped() {
                 return Ended::Found;
             }
             if self.next.count() == 0 {
@@ -221,8 +253,12 @@ impl<M: Model> Search<M> {
         }
     }
 
+    fn stopped(&self) -> bool {
+        self.found.iter().any(|f| self.model.stops(f.bad))
+    }
+
     fn limit(&self, limits: &Limits) -> Option<Ended> {
-        if limits.first && self.found.iter().any(|f| self.model.stops(f.bad)) {
+        if limits.first && self.stopped() {
             return Some(Ended::Found);
         }
         if self.states() >= limits.states.min(u64::from(NOBODY - 1)) {
@@ -273,6 +309,75 @@ impl<M: Model> Search<M> {
         self.at += 1;
     }
 
+    /// Expands many states at once: each thread a part, keeping what is not seen yet. Then the parts are gone
+    /// through in order, as if one thread had expanded one state after the other.
+    fn expand_batch(&mut self, helpers: &mut [M], first: bool)
+    where
+        M: Send,
+        M::Bad: Send,
+        M::Queue: Send + Sync,
+        M::Seen: Sync,
+    {
+        let end = self.level.count().min(self.at + BATCH);
+        let size = (end - self.at).div_ceil(helpers.len() + 1);
+        let (level, seen) = (&self.level, &self.seen);
+        let range = |n: usize| {
+            let start = (self.at + n * size).min(end);
+            start..(start + size).min(end)
+        };
+        let mine = &mut self.model;
+        let parts: Vec<Part<M>> = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..)
+                .zip(helpers)
+                .map(|(n, model)| scope.spawn(move || Part::expand(model, level, seen, range(n))))
+                .collect();
+            let mut parts = vec![Part::expand(mine, level, seen, range(0))];
+            parts.extend(
+                others
+                    .into_iter()
+                    .map(|t| t.join().expect("no model panics")),
+            );
+            parts
+        });
+        for part in &parts {
+            let mut from = 0;
+            for (outcomes, to) in &part.parents {
+                self.transitions += outcomes;
+                part.kept[from..*to]
+                    .iter()
+                    .for_each(|kept| self.merge(part, kept));
+                from = *to;
+                self.at += 1;
+                if first && self.stopped() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn merge(&mut self, part: &Part<M>, (action, kept): &(u16, Kept<M::Bad>)) {
+        let parent = self.first + self.at as u32;
+        match kept {
+            Kept::State(n) => {
+                let state = part.states.get(*n);
+                if self.seen.insert(state) {
+                    self.next.push(state);
+                    self.parents.push(parent);
+                    self.actions.push(*action);
+                }
+            }
+            Kept::Bad(bad) if self.found.iter().all(|f| f.bad != *bad) => {
+                self.found.push(Finding {
+                    bad: *bad,
+                    parent,
+                    action: *action,
+                    depth: self.depth + 1,
+                });
+            }
+            Kept::Bad(_) => {}
+        }
+    }
+
     /// The actions from an initial state to the state of that number.
     pub fn path(&self, number: u32) -> Vec<u16> {
         let mut out = Vec::new();
@@ -283,5 +388,46 @@ impl<M: Model> Search<M> {
         }
         out.reverse();
         out
+    }
+}
+
+/// What one thread found out about its part of a batch.
+struct Part<M: Model> {
+    states: M::Queue,
+    /// Of each state expanded: outcomes that are states, and where what was kept of it ends.
+    parents: Vec<(u64, usize)>,
+    kept: Vec<(u16, Kept<M::Bad>)>,
+}
+
+/// An outcome that may be new.
+enum Kept<B> {
+    /// The n-th of the part's states.
+    State(usize),
+    Bad(B),
+}
+
+impl<M: Model> Part<M> {
+    fn expand(model: &mut M, level: &M::Queue, seen: &M::Seen, range: Range<usize>) -> Self {
+        let mut part = Self {
+            states: M::Queue::default(),
+            parents: Vec::with_capacity(range.len()),
+            kept: Vec::new(),
+        };
+        for n in range {
+            let mut outcomes = 0;
+            model.expand(level.get(n), |action, outcome| match outcome {
+                Outcome::State(state) => {
+                    outcomes += 1;
+                    if !seen.contains(state) {
+                        let n = part.states.count();
+                        part.kept.push((action, Kept::State(n)));
+                        part.states.push(state);
+                    }
+                }
+                Outcome::Bad(bad) => part.kept.push((action, Kept::Bad(bad))),
+            });
+            part.parents.push((outcomes, part.kept.len()));
+        }
+        part
     }
 }

@@ -23,6 +23,10 @@ pub struct WorldModel {
     pub world: World<Oracle>,
     codec: Codec,
     moves: Vec<Move>,
+    /// Which of them store.
+    stores: Vec<bool>,
+    /// Whether a broken rule, too, ends a search that wants one finding.
+    pub strict: bool,
     phase: Phase,
     packed: Vec<u8>,
     /// The bytes of the initial state.
@@ -49,7 +53,7 @@ impl WorldModel {
         scope: &Scope,
         symmetry: Symmetry,
     ) -> Result<Self, String> {
-        let codec = Codec::new(profile, symmetry, scope.windows)?;
+        let codec = Codec::new(profile, symmetry, scope)?;
         let world = boot(profile, policy, scope.spaces)?;
         let place = Place::new(scope, &world.state.pmap.layout);
         let room = world.state.pmap.layout.user_end.0 / place.page;
@@ -59,10 +63,13 @@ impl WorldModel {
                 profile.name, scope.name
             ));
         }
+        let moves = moves(scope, &place, symmetry == Symmetry::On);
         let mut model = Self {
             world,
             codec,
-            moves: moves(scope, &place, symmetry == Symmetry::On),
+            stores: moves.iter().map(Move::stores).collect(),
+            moves,
+            strict: false,
             phase: Phase::None,
             packed: Vec::new(),
             initial: Vec::new(),
@@ -220,12 +227,14 @@ impl Model for WorldModel {
                     continue;
                 }
             }
-            self.codec.save(&self.world, self.phase, &mut self.packed);
+            let named = self.codec.save(&self.world, self.phase, &mut self.packed);
+            // Back where it began, under the same names and values: as good as restored.
+            clean = named && bad.is_none() && !self.stores[n] && self.packed == state;
             each(n as u16, Outcome::State(self.packed.as_slice()));
         }
     }
 
     fn stops(&self, bad: Kind) -> bool {
-        bad != Kind::BrokenRule
+        self.strict || bad != Kind::BrokenRule
     }
 }

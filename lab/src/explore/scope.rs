@@ -23,8 +23,9 @@ use crate::oracle::Oracle;
 use crate::world::World;
 use machine::{Frame, VirtAddr};
 
-/// The value that a search stores; every witness replaces it by values of its own.
-pub const FRESH: u32 = 0x0f00_0000;
+/// The value that a search stores, in no byte equal to one of a restored state; every witness replaces it by
+/// values of its own.
+pub const FRESH: u32 = 0xfefe_fefe;
 
 /// Which lines the hardware fetches without being asked.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -219,8 +220,12 @@ pub enum Act {
     Copy(Page, Page),
     /// The page daemon; whether a buffer's page is exempt.
     Paging(Page, bool),
-    /// The hardware.
-    Hardware,
+    /// The write buffer drains.
+    Drain,
+    /// The TLB forgets a page.
+    Forget(Va),
+    /// The hardware loads a data line ahead.
+    Prefetch(Va),
     /// The hardware fetches instructions ahead.
     Ahead(Va),
     /// The hardware evicts a data line.
@@ -236,6 +241,13 @@ pub struct Move {
     pub act: Act,
     /// The operations, in order; one that faults makes the whole impossible.
     pub ops: Vec<Op>,
+}
+
+impl Move {
+    /// Whether it stores a value that nothing else has.
+    pub fn stores(&self) -> bool {
+        self.ops.iter().any(|op| with_value(*op, 0) != *op)
+    }
 }
 
 /// Where a scope's addresses are on a machine.
@@ -381,9 +393,9 @@ fn hardware_moves(scope: &Scope, place: &Place, add: &mut impl FnMut(Act, &[Op])
     let kernel = scope.buffer.then_some(place.buffer);
     for va in place.user.iter().copied().chain(kernel) {
         add(Act::Evict(va), &[Op::Evict(va)]);
-        add(Act::Hardware, &[Op::TlbDrop(va)]);
+        add(Act::Forget(va), &[Op::TlbDrop(va)]);
         if scope.speculation > Speculation::Off {
-            add(Act::Hardware, &[Op::Prefetch(va)]);
+            add(Act::Prefetch(va), &[Op::Prefetch(va)]);
         }
     }
     for va in &place.user {
@@ -392,10 +404,10 @@ fn hardware_moves(scope: &Scope, place: &Place, add: &mut impl FnMut(Act, &[Op])
         match scope.speculation {
             Speculation::Off => {}
             Speculation::On => add(Act::Ahead(*va), &ahead),
-            Speculation::Wild => add(Act::Hardware, &ahead),
+            Speculation::Wild => add(Act::Prefetch(*va), &ahead),
         }
     }
-    add(Act::Hardware, &[Op::Drain]);
+    add(Act::Drain, &[Op::Drain]);
 }
 
 /// What the contract looks at.
@@ -439,10 +451,11 @@ impl Facts<'_> {
     pub fn allow(&self, act: Act) -> bool {
         let phase = self.phase;
         match act {
-            Act::User(s, _) => self.runs(s),
+            Act::User(s, va) => self.runs(s) && self.reaches(va),
             Act::Fetch(s, va) => {
                 let known = self.flags(s, va);
-                self.runs(s) && known.is_none_or(|f| f.contains(PvFlags::EXEC))
+                let fine = known.is_none_or(|f| f.contains(PvFlags::EXEC));
+                self.runs(s) && fine && self.reaches(va)
             }
             Act::Enter(s, _, page) => {
                 let invalid = phase == Phase::New && self.buffered == Some(self.frame(page));
@@ -470,19 +483,34 @@ impl Facts<'_> {
             Act::Ahead(va) => {
                 let live = self.world.pmap().cpus[0].live;
                 let known = live.and_then(|s| self.flags(Space(s.0 as u8), va));
-                known.is_none_or(|f| f.contains(PvFlags::EXEC))
+                known.is_none_or(|f| f.contains(PvFlags::EXEC)) && self.reaches(va)
             }
-            Act::Hardware => true,
+            Act::Drain => self.world.state.machine.cpus[0].write.waiting() > 0,
+            Act::Forget(va) => self.copied(va),
+            Act::Prefetch(va) => self.reaches(va),
             Act::Evict(va) => line(&self.world.state.machine.cpus[0].dcache, va),
             Act::EvictInstruction(va) => line(&self.world.state.machine.cpus[0].icache, va),
         }
     }
 
+    /// Whether the page's word, the only one that a search knows, was stored.
     fn is_filled(&self, page: Page) -> bool {
         let bytes = self.world.pmap().layout.page;
         let pa = machine::PhysAddr(self.frame(page).0 * bytes);
-        let filled = |n| self.world.observer.word_truth(pa.add(n)).valid;
-        (0..bytes).step_by(4).all(filled)
+        self.world.observer.word_truth(pa).valid
+    }
+
+    /// Whether a TLB copy translates the address.
+    fn copied(&self, va: Va) -> bool {
+        let mut copies = self.world.state.machine.cpus[0].tlb.slots();
+        copies.any(|e| e.matches(va.0))
+    }
+
+    /// Whether an access there could do anything but fault: a copy or the live table translates it.
+    fn reaches(&self, va: Va) -> bool {
+        let machine = &self.world.state.machine;
+        let index = machine.flat_index(machine.cpus[0].ttb, va.0 / machine.page_bytes());
+        index.is_some_and(|n| machine.flat[n] != 0) || self.copied(va)
     }
 }
 
@@ -501,5 +529,15 @@ impl Act {
             Act::Held(None) if phase == Phase::New => Phase::Writing,
             _ => phase,
         }
+    }
+}
+
+/// The operation with a value of its own, if it stores the search's.
+pub fn with_value(op: Op, value: u32) -> Op {
+    match op {
+        Op::Store(s, va, FRESH) => Op::Store(s, va, value),
+        Op::KernelStore(va, FRESH) => Op::KernelStore(va, value),
+        Op::DmaRead(va, FRESH) => Op::DmaRead(va, value),
+        other => other,
     }
 }

@@ -89,9 +89,22 @@ impl Fingerprints {
     }
 }
 
+/// Any number but the length of a state, which `hash_bytes` mixes it with.
+const SEED: u64 = 0x5eed_0000_0000_0001;
+
 impl Seen<[u8]> for Fingerprints {
     fn insert(&mut self, state: &[u8]) -> bool {
-        self.add(hash_bytes(state.len() as u64, state))
+        self.add(hash_bytes(SEED, state))
+    }
+
+    fn contains(&self, state: &[u8]) -> bool {
+        let wanted = hash_bytes(SEED, state).max(1);
+        let mask = self.slots.len() - 1;
+        let mut n = wanted as usize & mask;
+        while self.slots[n] != 0 && self.slots[n] != wanted {
+            n = (n + 1) & mask;
+        }
+        self.slots[n] == wanted
     }
 
     fn bytes(&self) -> usize {
@@ -118,6 +131,11 @@ impl Seen<u32> for Bitmap {
         let new = *word & bit == 0;
         *word |= bit;
         new
+    }
+
+    #[inline]
+    fn contains(&self, state: &u32) -> bool {
+        self.0[*state as usize / 64] >> (state % 64) & 1 != 0
     }
 
     fn bytes(&self) -> usize {

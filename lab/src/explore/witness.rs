@@ -12,13 +12,14 @@ use pmap::Policy;
 use super::codec::{Codec, Symmetry};
 use super::engine::{Finding, Model, Outcome, Search};
 use super::model::{Done, WorldModel};
-use super::scope::{FRESH, Scope};
+use super::scope::{Scope, with_value};
 use crate::case::{Action, Case, Expectation, Line, op_text, run_one};
 use crate::op::Op;
 use crate::oracle::Kind;
 
-/// The first value that a witness stores; each store adds 16.
-const FIRST: u32 = 0xe3a0_0010;
+/// The first value that a witness stores, `mov r0, #1`; each action adds 1, so that values differ in the byte
+/// that the oracle's record of a word is read from.
+const FIRST: u32 = 0xe3a0_0001;
 
 /// A case that shows the finding, confirmed.
 ///
@@ -31,8 +32,7 @@ pub fn case(
     policy: &Policy,
     scope: &Scope,
 ) -> Result<Case, String> {
-    let states = canonical_path(search, finding)?;
-    let ops = concrete(&states, finding, profile, policy, scope)?;
+    let ops = operations(search, finding, profile, policy, scope)?;
     let case = write_up(&ops, finding, machine, policy, scope);
     let row = run_one(&case, profile.clone(), policy.clone());
     if row.verdicts.of(finding.bad) == 0 {
@@ -41,6 +41,21 @@ pub fn case(
         return Err(format!("replay does not find {kind} in\n{text}"));
     }
     Ok(case)
+}
+
+/// The operations that lead to a finding, on concrete spaces, frames and values.
+///
+/// # Errors
+/// The path cannot be walked in the real world: a fault of the search.
+pub fn operations(
+    search: &mut Search<WorldModel>,
+    finding: &Finding<Kind>,
+    profile: &Arc<Profile>,
+    policy: &Policy,
+    scope: &Scope,
+) -> Result<Vec<Op>, String> {
+    let states = canonical_path(search, finding)?;
+    concrete(&states, finding, profile, policy, scope)
 }
 
 /// The bytes of every state on the way, the initial one first.
@@ -71,7 +86,7 @@ fn concrete(
     scope: &Scope,
 ) -> Result<Vec<Op>, String> {
     let real = WorldModel::new(profile, policy.clone(), scope, Symmetry::Off)?;
-    let codec = Codec::new(profile, Symmetry::On, scope.windows)?;
+    let codec = Codec::new(profile, Symmetry::On, scope)?;
     let mut walk = Walk {
         real,
         codec,
@@ -100,7 +115,7 @@ impl Walk {
     /// Takes the first move that leads where it should.
     fn step(&mut self, fits: impl Fn(&WorldModel, &Codec, Done) -> bool) -> Result<(), String> {
         let before = (self.real.world.clone(), self.real.phase());
-        let value = FIRST + self.stores * 16;
+        let value = FIRST + self.stores % 255;
         for n in 0..self.real.moves().len() {
             if !self.real.facts().allow(self.real.moves()[n].act) {
                 continue;
@@ -121,15 +136,6 @@ impl Walk {
             "no real move leads on after\n{}",
             so_far.join("\n")
         ))
-    }
-}
-
-fn with_value(op: Op, value: u32) -> Op {
-    match op {
-        Op::Store(s, va, FRESH) => Op::Store(s, va, value),
-        Op::KernelStore(va, FRESH) => Op::KernelStore(va, value),
-        Op::DmaRead(va, FRESH) => Op::DmaRead(va, value),
-        other => other,
     }
 }
 

@@ -6,8 +6,10 @@
 //! budget of random inputs.
 
 pub mod differential;
+pub mod flat;
 pub mod generate;
 pub mod legal;
+pub mod machine_ops;
 pub mod policy_ops;
 pub mod readers;
 
@@ -50,6 +52,13 @@ pub const TARGETS: &[Target] = &[
         body: readers::guest_elf,
         smoke: 100,
         bytes_max: 600,
+    },
+    Target {
+        name: "machine_ops",
+        about: "the oracle judges random machine steps as a flat model of memory does",
+        body: machine_ops::body,
+        smoke: 4_000,
+        bytes_max: 160,
     },
     Target {
         name: "policy_ops",

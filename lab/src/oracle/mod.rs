@@ -12,28 +12,29 @@
 //!
 //! Not verified:
 //! - bytes that nobody stored since their frame was given out, and frames that are free;
-//! - a program's byte stored twice or more with different values and no sync between: any value passes;
+//! - a program's byte stored twice or more with different values and no sync between, or for the first time
+//!   since its frame was given out: until a sync any value passes;
 //! - bytes of a buffer that a device is writing, until the transfer is complete;
 //! - stores of other CPUs are due at once, as on a machine whose data caches are coherent;
 //! - timing, and rights that a TLB copy has but nobody uses.
 
+mod lost;
 mod names;
 mod places;
 mod shadow;
 mod snapshot;
 mod trust;
 mod verdict;
+mod watch;
 
+pub use places::describe;
 pub use snapshot::WordTruth;
 pub use verdict::{Kind, Verdict, Verdicts};
 
 use machine::tlb::TlbEntry;
-use machine::{
-    Access, CpuId, Frame, Machine, Mark, Observer, PhysAddr, Place, Seen, Step, Unit, VirtAddr,
-    Width,
-};
+use machine::{Access, CpuId, Frame, Machine, PhysAddr, Place, Seen, VirtAddr};
 use names::Names;
-use places::{Places, any_unwritten, unwritten};
+use places::{Places, unwritten};
 use shadow::Shadow;
 use trust::Trust;
 
@@ -371,41 +372,6 @@ impl Oracle {
         format!("the true bytes were stored by {writer}; {missing}")
     }
 
-    /// Bytes are about to be gone from one place, or overwritten in memory by older ones: is each one's
-    /// last store somewhere else?
-    fn check_lost(&mut self, machine: &Machine, pa: PhysAddr, suspects: &[usize], what: &str) {
-        for n in suspects {
-            let at = pa.add(*n as u32);
-            let (number, offset) = self.shadow.split(at);
-            let Some(page) = self.shadow.page(number) else {
-                return;
-            };
-            let stamp = page.stamp[offset];
-            let has = |p: Place| self.places.stamps(p, 1).is_some_and(|s| s[0] == stamp);
-            let safe = !page.valid.get(offset)
-                || page.memory[offset] == stamp
-                || any_unwritten(machine, at.0, has);
-            if !safe {
-                let because = format!("stored by {}; {what}", self.owner(stamp));
-                let during = self.during(CpuId(0));
-                let want = Some(u32::from(page.truth[offset]));
-                self.verdicts.add(Kind::LostWrite, || Verdict {
-                    kind: Kind::LostWrite,
-                    cpu: CpuId(0),
-                    va: None,
-                    pa: Some(at),
-                    got: None,
-                    want,
-                    place: None,
-                    during,
-                    because,
-                });
-                // Reported once: from here on the byte does not matter.
-                self.shadow.page_mut(number).kill(offset, 1);
-            }
-        }
-    }
-
     fn simple(&mut self, cpu: CpuId, kind: Kind, because: &str) {
         let during = self.during(cpu);
         self.verdicts.add(kind, || Verdict {
@@ -488,337 +454,5 @@ fn grants(entry: &TlbEntry, seen: &Seen) -> bool {
         (true, false) => entry.user_readable(),
         (false, true) => entry.kernel_writable(),
         (false, false) => true,
-    }
-}
-
-/// A place in words, with the address a line was filled through where the cache keeps it.
-pub fn describe(machine: &Machine, place: Place) -> String {
-    let line = |unit: Unit, slot: u32| {
-        let cache = machine.cache(unit);
-        if cache.needs_pa() {
-            String::new()
-        } else {
-            format!(" of {:#010x}", cache.tag_address(slot))
-        }
-    };
-    match place {
-        Place::Memory(pa) => format!("memory at {pa}"),
-        Place::Line {
-            unit: unit @ Unit::L1I(cpu),
-            slot,
-            ..
-        } => {
-            format!("{cpu}'s instruction-cache line{}", line(unit, slot))
-        }
-        Place::Line {
-            unit: unit @ Unit::L1D(cpu),
-            slot,
-            ..
-        } => {
-            let dirty = if machine.cache(unit).dirty(slot) != 0 {
-                "dirty "
-            } else {
-                ""
-            };
-            format!("{cpu}'s {dirty}data-cache line{}", line(unit, slot))
-        }
-        Place::Line {
-            unit: Unit::L2,
-            slot,
-            ..
-        } => {
-            format!(
-                "the second-level line at {:#010x}",
-                machine.cache(Unit::L2).pa(slot)
-            )
-        }
-        Place::WriteBuffer { cpu, .. } => format!("{cpu}'s write buffer"),
-        Place::Evicted { cpu, .. } => format!("{cpu}'s eviction buffer"),
-        Place::FetchBuffer { cpu, .. } => format!("{cpu}'s fetch buffer"),
-    }
-}
-
-impl Observer for Oracle {
-    #[inline]
-    fn fetched(&mut self, machine: &Machine, seen: &Seen, word: u32) {
-        self.loaded(machine, seen, word);
-    }
-
-    #[inline]
-    fn loaded(&mut self, machine: &Machine, seen: &Seen, value: u32) {
-        let Some(pa) = self.name(machine, seen) else {
-            return;
-        };
-        let (number, offset) = self.shadow.split(pa);
-        let Some(page) = self.shadow.page(number) else {
-            return;
-        };
-        let len = seen.width.bytes() as usize;
-        if !page.is(offset, len, value) {
-            self.differs(machine, seen, pa, value);
-        }
-    }
-
-    fn stored(&mut self, machine: &Machine, seen: &Seen, value: u32) {
-        let named = self.name(machine, seen);
-        if named != Some(seen.pa()) {
-            // The line took what is not the truth of its bytes.
-            self.trust.end(seen.pa());
-        }
-        if let Some(pa) = named {
-            self.stored_at(pa, seen, value);
-        }
-    }
-
-    #[inline(never)]
-    fn stored_agreed(&mut self, cpu: CpuId, slot: u32, pa: PhysAddr, width: Width, value: u32) {
-        let stamp = self.next_stamp();
-        if self.names.is_table(pa) {
-            let word = PhysAddr(pa.0 & !3);
-            self.names.table_stored(word, self.shadow.word(word), value);
-        }
-        let (number, offset) = self.shadow.split(pa);
-        let page = self.shadow.page_mut(number);
-        match width {
-            Width::Word => page.store_own_word(offset, value, stamp),
-            _ => {
-                let bytes = &value.to_le_bytes()[..width.bytes() as usize];
-                page.store(offset, bytes, stamp, false);
-            }
-        }
-        self.trust.stored_in(cpu, slot, pa);
-        self.places.stored_in(cpu, slot, pa, width, stamp);
-    }
-
-    fn agrees(&mut self, _machine: &Machine, seen: &Seen) -> bool {
-        let truth = self
-            .names
-            .resolve(&self.shadow, usize::from(seen.cpu.0), seen.va);
-        truth.is_some_and(|e| PhysAddr(e.translate(seen.va.0)) == seen.pa() && grants(&e, seen))
-    }
-
-    #[inline]
-    fn naming(&self) -> u32 {
-        self.names.epoch()
-    }
-
-    #[inline]
-    fn trusts(&self, unit: Unit, slot: u32, pa: PhysAddr) -> bool {
-        self.trust.holds(unit, slot, pa)
-    }
-
-    #[inline(never)]
-    fn examine(&mut self, machine: &Machine, unit: Unit, slot: u32, pa: PhysAddr) -> bool {
-        let line = machine.cache(unit).line(slot);
-        let (number, offset) = self.shadow.split(pa);
-        let start = offset & !(line.len() - 1);
-        let page = self.shadow.page(number);
-        let true_now = page.is_none_or(|page| page.truth[start..start + line.len()] == *line);
-        if true_now {
-            self.trust.begin(unit, slot, pa);
-        }
-        true_now
-    }
-
-    fn moved(&mut self, machine: &Machine, from: Place, to: Place, pa: PhysAddr, len: u32) {
-        if let Place::Line { unit, .. } = to {
-            self.trust.filled(unit, pa);
-        }
-        if let Place::FetchBuffer { cpu, .. } = to {
-            self.places.fetched[usize::from(cpu.0)] = self.clock as u32;
-            return;
-        }
-        if matches!(
-            to,
-            Place::Line {
-                unit: Unit::L1I(_),
-                ..
-            }
-        ) {
-            return;
-        }
-        let len = len as usize;
-        let (number, offset) = self.shadow.split(pa);
-        let mut stamps = [0u32; 64];
-        let stamps = &mut stamps[..len];
-        match from {
-            Place::Memory(_) => {
-                if let Some(page) = self.shadow.page(number) {
-                    stamps.copy_from_slice(&page.memory[offset..offset + len]);
-                }
-            }
-            place => {
-                if let Some(held) = self.places.stamps(place, len) {
-                    stamps.copy_from_slice(held);
-                }
-            }
-        }
-        if !matches!(to, Place::Memory(_)) {
-            if let Some(held) = self.places.stamps_mut(to, len) {
-                held.copy_from_slice(stamps);
-            }
-            return;
-        }
-        let Some(page) = self.shadow.page(number) else {
-            return;
-        };
-        let newest = |n: &usize| page.memory[offset + n] == page.stamp[offset + n];
-        let older = |n: &usize| stamps[*n] != page.stamp[offset + n];
-        let suspects: Vec<usize> = if page.stamp[offset..offset + len] == *stamps {
-            Vec::new()
-        } else {
-            (0..len).filter(|n| newest(n) && older(n)).collect()
-        };
-        self.shadow.page_mut(number).memory[offset..offset + len].copy_from_slice(stamps);
-        if !suspects.is_empty() {
-            let what = format!(
-                "older bytes from {} overwrote it in memory",
-                describe(machine, from)
-            );
-            self.check_lost(machine, pa, &suspects, &what);
-        }
-    }
-
-    fn dropped(&mut self, machine: &Machine, place: Place, pa: PhysAddr, len: u32) {
-        let Some(stamps) = self.places.stamps(place, len as usize) else {
-            return;
-        };
-        let (number, offset) = self.shadow.split(pa);
-        let Some(page) = self.shadow.page(number) else {
-            return;
-        };
-        let last = |n: &usize| {
-            let at = offset + n;
-            stamps[*n] == page.stamp[at] && page.memory[at] != page.stamp[at]
-        };
-        let whole = offset..offset + len as usize;
-        if page.memory[whole.clone()] == page.stamp[whole] {
-            return;
-        }
-        let suspects: Vec<usize> = (0..len as usize).filter(last).collect();
-        if !suspects.is_empty() {
-            let what = "the copy that had it was dropped without a write-back";
-            self.check_lost(machine, pa, &suspects, what);
-        }
-    }
-
-    fn dma_in(&mut self, _machine: &Machine, pa: PhysAddr, bytes: &[u8]) {
-        let stamp = self.next_stamp();
-        for (n, byte) in bytes.iter().enumerate() {
-            let (number, offset) = self.shadow.split(pa.add(n as u32));
-            let page = self.shadow.page_mut(number);
-            page.store(offset, &[*byte], stamp, true);
-            page.memory[offset] = stamp;
-            self.trust.end(pa.add(n as u32));
-        }
-    }
-
-    fn dma_out(&mut self, machine: &Machine, pa: PhysAddr, bytes: &[u8]) {
-        for (n, byte) in bytes.iter().enumerate() {
-            let at = pa.add(n as u32);
-            let (number, offset) = self.shadow.split(at);
-            let Some(page) = self.shadow.page(number) else {
-                continue;
-            };
-            let handed = self
-                .transfers
-                .iter()
-                .find_map(|t| t.handed.as_ref()?.get(at.0.wrapping_sub(t.pa.0) as usize));
-            let fine = *byte == page.truth[offset] || handed == Some(byte);
-            if fine || !page.valid.get(offset) {
-                continue;
-            }
-            let stamp = page.stamp[offset];
-            let holder = unwritten(machine, at.0).into_iter().next();
-            let where_is = holder.map_or("nowhere".to_owned(), |p| describe(machine, p));
-            let because = format!(
-                "the true byte was stored by {}; it is in {where_is}, not in the memory that the device reads",
-                self.owner(stamp)
-            );
-            let want = Some(u32::from(page.truth[offset]));
-            self.verdicts.add(Kind::StaleRead, || Verdict {
-                kind: Kind::StaleRead,
-                cpu: CpuId(0),
-                va: None,
-                pa: Some(at),
-                got: Some(u32::from(*byte)),
-                want,
-                place: Some(Place::Memory(at)),
-                during: "a device's read".to_owned(),
-                because,
-            });
-        }
-    }
-
-    fn stepped(&mut self, cpu: CpuId, step: &Step) {
-        let n = usize::from(cpu.0);
-        match *step {
-            Step::SetTtb(ttb) => self.names.registers(n, Some(ttb), None),
-            Step::SetDacr(dacr) => self.names.registers(n, None, Some(dacr)),
-            _ => {}
-        }
-    }
-
-    fn walked(&mut self, machine: &Machine, cpu: CpuId, va: VirtAddr, entry: &TlbEntry) {
-        let _ = machine;
-        let truth = self.true_entry(cpu, va);
-        self.spurious += u64::from(truth.is_some_and(|t| t.ap > entry.ap));
-    }
-
-    fn flat_stored(&mut self, index: Option<usize>, raw: u32) {
-        self.names.flat_stored(index, raw);
-    }
-
-    fn holds_newest(&self, machine: &Machine, cpu: CpuId, slot: u32) -> bool {
-        let cache = &machine.cpu(cpu).dcache;
-        let place = Place::Line {
-            unit: Unit::L1D(cpu),
-            slot,
-            offset: 0,
-        };
-        let len = cache.line_bytes() as usize;
-        let (number, offset) = self.shadow.split(PhysAddr(cache.pa(slot)));
-        match (self.places.stamps(place, len), self.shadow.page(number)) {
-            (Some(held), Some(page)) => {
-                let newest = &page.stamp[offset..offset + len];
-                let granule = machine.profile().dcache.dirty_bytes() as usize;
-                let dirty = |n: &usize| cache.dirty(slot) >> n & 1 != 0;
-                (0..len / granule)
-                    .filter(dirty)
-                    .map(|n| n * granule..(n + 1) * granule)
-                    .all(|bytes| held[bytes.clone()] == newest[bytes])
-            }
-            _ => true,
-        }
-    }
-
-    fn mark(&mut self, cpu: CpuId, mark: &Mark) {
-        let view = &mut self.cpus[usize::from(cpu.0)];
-        match mark {
-            Mark::Begin(what) => view.operations.push(what),
-            Mark::End => drop(view.operations.pop()),
-            Mark::Running { pid } => view.pid = *pid,
-            Mark::ForProgram(on) => view.for_program = *on,
-            Mark::PmapBegin => self.names.operation(true),
-            Mark::PmapEnd => self.names.operation(false),
-            Mark::Sync { va, len } => self.sync(cpu, *va, *len),
-            Mark::FrameAllocated(frame) | Mark::FrameFreed(frame) => {
-                let (pa, len) = self.frame_range(*frame);
-                self.kill(pa, len);
-            }
-            Mark::Dead { pa, len } => self.kill(*pa, *len),
-            Mark::DmaOutBegin { pa, len } => self.hand_over(*pa, *len, true),
-            Mark::DmaInBegin { pa, len } => self.hand_over(*pa, *len, false),
-            Mark::DmaEnd { pa, .. } => self.transfers.retain(|t| t.pa != *pa),
-            Mark::Copied { from, to, .. } => self.copied(*from, *to),
-            Mark::Panic(why) => self.simple(cpu, Kind::Panic, why),
-            Mark::Misuse(why) => self.simple(cpu, Kind::Misuse, why),
-            Mark::BrokenRule(why) => self.simple(cpu, Kind::BrokenRule, why),
-            Mark::Hang(why) => self.simple(cpu, Kind::Hang, why),
-            Mark::Note(_) => {}
-        }
-        if matches!(mark, Mark::Begin(_) | Mark::End | Mark::Running { .. }) {
-            self.new_owner(cpu);
-        }
     }
 }

@@ -161,3 +161,50 @@ fn evicted(cpu: &machine::Cpu, id: machine::CpuId, pa: u32) -> Option<Place> {
     let held = offset < cpu.dcache.line_bytes() && victim.dirty & 1 << (offset / part) != 0;
     held.then_some(Place::Evicted { cpu: id, offset })
 }
+
+/// A place in words, with the address a line was filled through where the cache keeps it.
+pub fn describe(machine: &Machine, place: Place) -> String {
+    let line = |unit: Unit, slot: u32| {
+        let cache = machine.cache(unit);
+        if cache.needs_pa() {
+            String::new()
+        } else {
+            format!(" of {:#010x}", cache.tag_address(slot))
+        }
+    };
+    match place {
+        Place::Memory(pa) => format!("memory at {pa}"),
+        Place::Line {
+            unit: unit @ Unit::L1I(cpu),
+            slot,
+            ..
+        } => {
+            format!("{cpu}'s instruction-cache line{}", line(unit, slot))
+        }
+        Place::Line {
+            unit: unit @ Unit::L1D(cpu),
+            slot,
+            ..
+        } => {
+            let dirty = if machine.cache(unit).dirty(slot) != 0 {
+                "dirty "
+            } else {
+                ""
+            };
+            format!("{cpu}'s {dirty}data-cache line{}", line(unit, slot))
+        }
+        Place::Line {
+            unit: Unit::L2,
+            slot,
+            ..
+        } => {
+            format!(
+                "the second-level line at {:#010x}",
+                machine.cache(Unit::L2).pa(slot)
+            )
+        }
+        Place::WriteBuffer { cpu, .. } => format!("{cpu}'s write buffer"),
+        Place::Evicted { cpu, .. } => format!("{cpu}'s eviction buffer"),
+        Place::FetchBuffer { cpu, .. } => format!("{cpu}'s fetch buffer"),
+    }
+}

@@ -24,7 +24,8 @@ pub struct Page {
 pub struct Undue {
     /// Which bytes.
     pub mask: Bits,
-    /// Which of them were stored twice or more with different values: then any value passes.
+    /// Which of them were stored twice or more with different values, or for the first time since their
+    /// frame was given out: then any value passes.
     pub many: Bits,
     /// What a fetch had to see before.
     pub base: Vec<u8>,
@@ -57,7 +58,7 @@ impl Bits {
         self.0[offset / 64] |= ((1 << len) - 1) << (offset % 64);
     }
 
-    /// Sets or clears the bits of up to four bytes in one word of the page.
+    /// Sets or clears the bits of bytes in one word of 64 bits; fewer than 64.
     pub fn put(&mut self, offset: usize, len: usize, on: bool) {
         let mask = ((1 << len) - 1) << (offset % 64);
         let word = &mut self.0[offset / 64];
@@ -151,7 +152,12 @@ impl Page {
     /// A store that a fetch need not see yet.
     fn defer(&mut self, offset: usize, bytes: &[u8]) {
         let len = bytes.len();
-        let Self { truth, undue, .. } = self;
+        let Self {
+            truth,
+            undue,
+            valid,
+            ..
+        } = self;
         let pending = undue.get_or_insert_with(|| {
             let n = truth.len() as u32;
             Box::new(Undue {
@@ -175,30 +181,33 @@ impl Page {
         }
         for n in (0..len).filter(|n| before >> n & 1 == 0) {
             pending.base[offset + n] = truth[offset + n];
+            if !valid.get(offset + n) {
+                // Nothing was due: what the frame's last owner left passes, whatever it is.
+                pending.many.set(offset + n, 1);
+            }
         }
         pending.mask.set(offset, len);
     }
 
-    /// Rebuilds what is undue from each word's base and whether several stores are.
-    pub fn restore_undue(&mut self, words: impl Iterator<Item = (Option<u32>, bool)> + Clone) {
-        if words.clone().all(|(base, _)| base.is_none()) {
+    /// Rebuilds what is undue from the first word's base and whether several stores are.
+    pub fn restore_undue(&mut self, base: Option<u32>, many: bool) {
+        let Some(base) = base else {
             self.undue = None;
             return;
-        }
-        let n = self.truth.len() as u32;
+        };
+        let n = self.truth.len();
         let undue = self.undue.get_or_insert_with(|| {
             Box::new(Undue {
-                mask: Bits::new(n),
-                many: Bits::new(n),
-                base: vec![0; n as usize],
+                mask: Bits::new(n as u32),
+                many: Bits::new(n as u32),
+                base: vec![0; n],
             })
         });
-        for (n, (base, many)) in words.enumerate() {
-            let at = n * 4;
-            undue.mask.put(at, 4, base.is_some());
-            undue.many.put(at, 4, many);
-            undue.base[at..at + 4].copy_from_slice(&base.unwrap_or(0).to_le_bytes());
-        }
+        undue.mask.put(0, n, false);
+        undue.many.put(0, n, false);
+        undue.mask.put(0, 4, true);
+        undue.many.put(0, 4, many);
+        undue.base[..4].copy_from_slice(&base.to_le_bytes());
     }
 
     /// From now on fetches must see what these bytes are.

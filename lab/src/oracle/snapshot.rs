@@ -75,23 +75,23 @@ impl Oracle {
         }
     }
 
-    /// Restores a page's words, in order.
-    pub fn restore_page(&mut self, pa: PhysAddr, words: &[WordTruth]) {
+    /// Restores a page's first word; the others do not matter.
+    pub fn restore_page(&mut self, pa: PhysAddr, word: WordTruth) {
         let number = self.shadow.split(pa).0;
         let page = self.shadow.page_mut(number);
-        for (n, word) in words.iter().enumerate() {
-            let at = n * 4;
-            page.truth[at..at + 4].copy_from_slice(&word.truth.to_le_bytes());
-            page.stamp[at..at + 4].fill(LAST);
-            let memory = if word.in_memory || !word.valid {
-                LAST
-            } else {
-                OLD
-            };
-            page.memory[at..at + 4].fill(memory);
-            page.valid.put(at, 4, word.valid);
-        }
-        page.restore_undue(words.iter().map(|w| (w.base, w.many)));
+        let len = page.truth.len();
+        page.truth[..4].copy_from_slice(&word.truth.to_le_bytes());
+        page.stamp.fill(LAST);
+        let memory = if word.in_memory || !word.valid {
+            LAST
+        } else {
+            OLD
+        };
+        page.memory.fill(LAST);
+        page.memory[..4].fill(memory);
+        page.valid.put(0, len, false);
+        page.valid.put(0, 4, word.valid);
+        page.restore_undue(word.base, word.many);
     }
 
     /// Restores whether a copy of a word is the last store.

@@ -48,13 +48,22 @@ impl Players {
         found.map(|(_, pid)| *pid).ok_or("no such process yet")
     }
 
+    /// The process, unless it has ended.
+    fn living<O: Observer + Clone>(&self, world: &World<O>, number: u8) -> Played<Pid> {
+        let pid = self.pid(number)?;
+        let lives = world.kern().find(pid).is_some_and(|p| p.is_alive());
+        lives.then_some(pid).ok_or("the process has ended")
+    }
+
     /// Carries an operation out.
     pub fn play<O: Observer + Clone>(&mut self, world: &mut World<O>, op: &ProcessOp) -> Outcome {
         let done = match &op.what {
             Do::Exec(path, args) => self.exec(world, op.pid, path, args),
             Do::Daemon(daemon) => run_daemon(world, daemon),
             Do::Recycle(path) => recycle(world, path),
-            what => self.pid(op.pid).and_then(|pid| self.act(world, pid, what)),
+            what => self
+                .living(world, op.pid)
+                .and_then(|pid| self.act(world, pid, what)),
         };
         done.unwrap_or_else(Outcome::Skipped)
     }
@@ -80,7 +89,7 @@ impl Players {
     ) -> Played<Outcome> {
         let mut argv = vec![path];
         argv.extend(args.iter().map(String::as_str));
-        let pid = match self.pid(number) {
+        let pid = match self.living(world, number) {
             Err(_) => {
                 let pid = world
                     .spawn(CPU0, path, &argv, &[])

@@ -1,8 +1,11 @@
 //! Scenarios: stories on a booted machine, told as a table with policies as rows.
 
+mod clusters;
+pub mod company;
 pub mod predictions;
 pub mod sheevaplug;
 pub mod shell;
+pub mod stage;
 mod table;
 
 pub use table::table;

@@ -10,7 +10,9 @@ use machine::Profile;
 use pmap::Policy;
 use serde::Serialize;
 
-use super::sheevaplug::{Stage, TURNS};
+use super::clusters;
+use super::sheevaplug::TURNS;
+use super::stage::Stage;
 use crate::journal::{Detail, Entry};
 
 /// Cycles of an uncached burst before calibration (`hardware.md` 3.4).
@@ -29,7 +31,7 @@ pub struct Prediction {
     pub note: String,
 }
 
-fn row(what: &str, value: f64, unit: &'static str, note: &str) -> Prediction {
+pub(super) fn row(what: &str, value: f64, unit: &'static str, note: &str) -> Prediction {
     Prediction {
         what: what.to_owned(),
         value,
@@ -47,6 +49,8 @@ pub fn predict(profile: &Arc<Profile>, policy: &Policy) -> Result<Vec<Prediction
     out.push(other_program(profile, policy)?);
     out.extend(poisoning(profile, policy)?);
     out.extend(order(profile, policy)?);
+    out.extend(clusters::headers(profile, policy)?);
+    out.extend(clusters::damage(profile)?);
     Ok(out)
 }
 

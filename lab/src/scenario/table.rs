@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::company::{Effect, Visit};
 use super::predictions::Prediction;
 use super::sheevaplug::{Row, SEED_RATIO, Story};
 use crate::oracle::Kind;
@@ -12,7 +13,7 @@ pub fn table(story: &Story, predictions: &[Prediction]) -> String {
     let _ = writeln!(out, "{} on {}", story.scenario, story.machine);
     let _ = writeln!(
         out,
-        "\n{:<29} {:>9} {:>9} {:>6} {:>13} {:>9} {:>8}  {:<11} {:<11}",
+        "\n{:<34} {:>9} {:>9} {:>6} {:>13} {:>9} {:>8}  {:<11} {:<11}",
         "policy",
         "before",
         "after",
@@ -30,7 +31,7 @@ pub fn table(story: &Story, predictions: &[Prediction]) -> String {
         );
         let _ = writeln!(
             out,
-            "{:<29} {:>7.4} s {:>7.4} s {:>6.2} {:>13} {:>9} {:>8}  {:<11} {:<11}",
+            "{:<34} {:>7.4} s {:>7.4} s {:>6.2} {:>13} {:>9} {:>8}  {:<11} {:<11}",
             row.policy,
             row.elapsed_before_s,
             row.elapsed_after_s,
@@ -46,6 +47,7 @@ pub fn table(story: &Story, predictions: &[Prediction]) -> String {
         out,
         "\nbefore, after: the program's own time before and after somebody read its file; the seed has {SEED_RATIO:.1} times\nuncached: its mapped text pages; map-first, read-first: old versions executed of 32, or clean;\nfewer than 32 where the kernel's own data displaced a dirty line in time\nmaint., walk: cycles of the whole story"
     );
+    out.push_str(&company(story));
     if !predictions.is_empty() {
         let _ = writeln!(
             out,
@@ -55,12 +57,61 @@ pub fn table(story: &Story, predictions: &[Prediction]) -> String {
     for p in predictions {
         let _ = writeln!(
             out,
-            "  {:<52} {:>7.2} {:<22} {}",
+            "  {:<58} {:>7.2} {:<22} {}",
             p.what, p.value, p.unit, p.note
         );
     }
     out.push_str(&closing(story));
     out
+}
+
+/// What company hides and shows; nothing if the story was told without.
+fn company(story: &Story) -> String {
+    let mut out = String::new();
+    let told = || story.rows.iter().filter(|r| !r.company.is_empty());
+    let Some(first) = told().next() else {
+        return out;
+    };
+    let _ = write!(
+        out,
+        "\nold versions, map-first/read-first, when others take turns before, between and inside the acts\n\n{:<34}",
+        "policy"
+    );
+    for visit in &first.company {
+        let _ = write!(out, " {:>12}", visit.company);
+    }
+    out.push('\n');
+    let mut calm = Vec::new();
+    for row in told() {
+        if row.company.iter().all(Visit::clean) {
+            calm.push(row.policy.as_str());
+            continue;
+        }
+        let _ = write!(out, "{:<34}", row.policy);
+        for visit in &row.company {
+            let _ = write!(out, " {:>12}", visited(visit));
+        }
+        out.push('\n');
+    }
+    if !calm.is_empty() {
+        let _ = writeln!(out, "clean in any company: {}", calm.join(", "));
+    }
+    out.push_str("- hid, + showed (also findings of other kinds: --json); x: the program died\n");
+    out
+}
+
+fn visited(visit: &Visit) -> String {
+    let old = |order| match visit.old_versions.get(order).copied().flatten() {
+        Some(n) => n.to_string(),
+        None => "x".to_owned(),
+    };
+    let mark = match visit.effect {
+        Effect::Same => "",
+        Effect::Hid => " -",
+        Effect::Showed => " +",
+        Effect::HidAndShowed => " -+",
+    };
+    format!("{}/{}{mark}", old("map-first"), old("read-first"))
 }
 
 fn act(row: &Row, order: &str) -> String {

@@ -1,5 +1,5 @@
 //! Edits of a policy, as data: steps dropped from a plan, moved, replaced, narrowed or added; parts of a
-//! skeleton dropped, moved or swapped.
+//! skeleton dropped, moved or swapped; its conditions set.
 //!
 //! A rule is a plain function; its answers can still be changed without touching it, because a policy
 //! carries a list of edits that are applied after the rule was asked. Planted faults, mutants, slimmed and
@@ -15,15 +15,18 @@
 //! insert tlb_flush_id subject first at stored:clear-write
 //! skeleton remove drop sync
 //! skeleton kremove move zero before will-leave
+//! condition sticky-uncached on
 //! ```
 //!
 //! `#n` picks the n-th step of that name in the plan (from 0); without it the edit works on every one.
 
+mod condition;
 mod moment;
 mod plan;
 mod skeleton;
 mod text;
 
+pub use condition::{Condition, ConditionEdit};
 pub use moment::Moment;
 pub use plan::{Change, PlanEdit, Spot, Target, Which};
 pub use skeleton::{PartChange, SkeletonEdit, VerbParts};
@@ -37,6 +40,8 @@ pub enum Edit {
     Plan(PlanEdit),
     /// Of a verb's order.
     Skeleton(SkeletonEdit),
+    /// Of a fact of its bookkeeping.
+    Condition(ConditionEdit),
 }
 
 impl Policy {
@@ -46,6 +51,7 @@ impl Policy {
         match edit {
             Edit::Plan(edit) => self.edits.push(edit),
             Edit::Skeleton(edit) => edit.apply(&mut self.skeleton),
+            Edit::Condition(edit) => edit.apply(&mut self.skeleton),
         }
         self
     }

@@ -3,9 +3,12 @@
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
+use super::condition::CONDITIONS;
 use super::plan::Spot;
 use super::skeleton::{PARTS, VERBS};
-use super::{Change, Edit, Moment, PartChange, PlanEdit, SkeletonEdit, Target, Which};
+use super::{
+    Change, ConditionEdit, Edit, Moment, PartChange, PlanEdit, SkeletonEdit, Target, Which,
+};
 use crate::plan::Do;
 
 impl Display for Edit {
@@ -13,6 +16,7 @@ impl Display for Edit {
         match self {
             Edit::Plan(edit) => edit.fmt(f),
             Edit::Skeleton(edit) => edit.fmt(f),
+            Edit::Condition(edit) => edit.fmt(f),
         }
     }
 }
@@ -85,6 +89,13 @@ impl Display for SkeletonEdit {
             PartChange::MoveBefore(p, o) => write!(f, "move {} before {}", part(p), part(o)),
             PartChange::MoveAfter(p, o) => write!(f, "move {} after {}", part(p), part(o)),
         }
+    }
+}
+
+impl Display for ConditionEdit {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let state = if self.on { "on" } else { "off" };
+        write!(f, "condition {} {state}", name(CONDITIONS, &self.what))
     }
 }
 
@@ -199,7 +210,7 @@ impl<'a> Words<'a> {
             "insert" => Change::Insert(self.step()?, self.of(TARGETS)?, self.spot()?),
             _ => {
                 return Err(format!(
-                    "`{verb}`: expected drop, move, replace, narrow, widen, insert or skeleton"
+                    "`{verb}`: expected drop, move, replace, narrow, widen, insert, skeleton or condition"
                 ));
             }
         })
@@ -230,6 +241,10 @@ impl FromStr for Edit {
             "skeleton" => Edit::Skeleton(SkeletonEdit {
                 verb: words.of(VERBS)?,
                 change: words.part_change()?,
+            }),
+            "condition" => Edit::Condition(ConditionEdit {
+                what: words.of(CONDITIONS)?,
+                on: words.of(&[(true, "on"), (false, "off")])?,
             }),
             verb => {
                 let change = words.change(verb)?;
@@ -264,6 +279,8 @@ mod tests {
             "insert idcache_wbinv_all whole last at switch",
             "skeleton remove drop sync",
             "skeleton kremove move zero before will-leave",
+            "condition kenter-referenced on",
+            "condition lazy-switch off",
         ];
         for line in lines {
             let edit: Edit = line.parse().unwrap_or_else(|e| panic!("{line}: {e}"));

@@ -17,7 +17,7 @@ use crate::ask::everything;
 use crate::hook::{Facts, Hook, Mapping, View};
 use crate::plan::{Do, Plan, PlanStep};
 use crate::rule::life;
-use crate::skeleton::{Skeleton, freebsd_2010};
+use crate::skeleton::{CoherentMap, Skeleton, freebsd_2010};
 use crate::types::{PvFlags, SpaceId};
 
 /// The rule.
@@ -68,6 +68,7 @@ pub fn skeleton() -> Skeleton {
         clearbit_skips_unmanaged: true,
         remove_all_skips_unmanaged: true,
         current_is_live: true,
+        coherent_map: CoherentMap::Unmarked,
         ..freebsd_2010()
     }
 }

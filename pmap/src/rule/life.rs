@@ -69,7 +69,12 @@ fn will_store(plan: &mut Plan, verb: Verb, m: &Mapping, write_goes: bool, facts:
                 plan.range(Do::Dcache(Clean), m.space, m.va, facts.page);
             }
         }
-        Verb::ClearReference if m.flags.been_refd() => flush(plan, m, facts.page),
+        Verb::ClearReference if m.flags.been_refd() => {
+            // By the entry: lines of one that is read-only for the moment are clean.
+            let mut by_entry = *m;
+            by_entry.flags.set(PvFlags::WRITE, m.pte.writable());
+            flush(plan, &by_entry, facts.page);
+        }
         _ => {}
     }
 }
@@ -115,9 +120,12 @@ fn begins(plan: &mut Plan, verb: Verb, view: &View<'_>, start: VirtAddr, len: u3
 
 fn ends(plan: &mut Plan, verb: Verb, view: &View<'_>, pages: u32, len: u32, facts: &Facts) {
     let current = view.subject.is_none_or(|m| m.current);
+    let referenced = view.subject.is_some_and(|m| m.flags.been_refd());
     match verb {
         Verb::Remove if current && pages > 3 => plan.whole(Do::TlbAll),
-        Verb::Protect if current && pages > 0 && len >= 4 * facts.page => plan.whole(Do::TlbAll),
+        Verb::Protect if current && referenced && pages > 0 && len >= 4 * facts.page => {
+            plan.whole(Do::TlbAll);
+        }
         Verb::RemovePages => plan.whole(Do::TlbAll),
         Verb::RemoveAll if pages > 0 => plan.whole(Do::TlbAll),
         Verb::Release if current => {

@@ -8,6 +8,7 @@
 //!    always.
 //! 2. A mapping that is flagged uncached is passed over even if it was just entered again with a cacheable
 //!    entry (B24). `-repaired`: then its flag is taken off first, so that it is decided anew.
+//!    A kernel writer that comes after a reading user is cached (`vac_me_harder`, 3). `-repaired`: not.
 //!
 //! What is flushed:
 //! 3. `pmap_remove`: three pages one by one, at the fourth everything; the TLB once at the end
@@ -27,15 +28,23 @@ use machine::LineOp::{Clean, CleanInvalidate, Invalidate};
 use crate::hook::{Facts, Hook, Mapping, Verb, View};
 use crate::plan::{Do, Plan};
 use crate::rule::freebsd_2006::zero;
-use crate::rule::vac_me_harder::harder;
+use crate::rule::vac_me_harder::{Kernel, harder};
 use crate::rule::{freebsd_2010, life, tlb};
 use crate::types::{PvFlags, SpaceId};
 
 /// The rule.
 pub fn plan(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
+    answer(Kernel::AsFound, hook, view, facts, plan);
+}
+
+fn answer(kernel: Kernel, hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
     match *hook {
-        Hook::Entered => aliases(view, facts, plan, true),
-        Hook::Changed | Hook::Left(_) => aliases(view, facts, plan, false),
+        Hook::Entered | Hook::Changed | Hook::Left(_) => {
+            if let Some(s) = view.subject {
+                let va = (*hook == Hook::Entered).then_some(s.va);
+                harder(plan, view, facts, kernel, (s.space, va));
+            }
+        }
         Hook::Page(_) => {}
         Hook::Zero(frame) => zero(plan, frame, facts, true),
         Hook::Copy(from, to) => copy(plan, view, from, to, facts),
@@ -64,7 +73,7 @@ pub fn plan(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
     }
 }
 
-/// The rule without B24.
+/// The rule without B24, and with kernel writers looked at.
 pub fn repaired(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
     let entered = view.subject.filter(|_| *hook == Hook::Entered);
     let out_of_step = |m: &Mapping| {
@@ -73,7 +82,7 @@ pub fn repaired(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
             && m.pte.cacheable()
     };
     let Some(at) = view.mappings.iter().position(out_of_step) else {
-        return self::plan(hook, view, facts, plan);
+        return answer(Kernel::Concerned, hook, view, facts, plan);
     };
     let mut mappings = view.mappings.to_vec();
     mappings[at].flags -= PvFlags::NC;
@@ -84,13 +93,7 @@ pub fn repaired(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
         mappings: &mappings,
         ..*view
     };
-    self::plan(hook, &seen, facts, plan);
-}
-
-fn aliases(view: &View<'_>, facts: &Facts, plan: &mut Plan, entered: bool) {
-    if let Some(s) = view.subject {
-        harder(plan, view, facts, s.space, entered.then_some(s.va));
-    }
+    answer(Kernel::Concerned, hook, &seen, facts, plan);
 }
 
 fn will_leave(plan: &mut Plan, verb: Verb, view: &View<'_>, nth: u32, facts: &Facts) {

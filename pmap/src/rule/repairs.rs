@@ -14,7 +14,7 @@ use crate::skeleton::Part::{
     Entered, FixSlot, Gone, Retrack, Store, Stored, Sync, Track, Untrack, WillLeave, WillStore,
     Zero,
 };
-use crate::skeleton::{Skeleton, freebsd_2010};
+use crate::skeleton::{CoherentMap, Skeleton, freebsd_2010};
 use crate::types::PvFlags;
 
 /// `freebsd-2010-ref`.
@@ -68,6 +68,8 @@ pub fn repaired() -> Skeleton {
         clearbit_skips_unmanaged: true,
         remove_all_skips_unmanaged: true,
         current_is_live: true,
+        kva_write_follows: true,
+        coherent_map: CoherentMap::Unmarked,
         ..referenced()
     }
 }

@@ -42,9 +42,18 @@ enum Rearm {
     Fault,
 }
 
+/// The skeleton where writers announce themselves: an unmanaged mapping's WRITE follows its entry.
+pub fn explicit_skeleton() -> Skeleton {
+    Skeleton {
+        kva_write_follows: true,
+        ..base()
+    }
+}
+
 /// The skeleton of the `-fault` ones.
 pub fn fault_skeleton() -> Skeleton {
     Skeleton {
+        kva_write_follows: true,
         kernel_faults_fixed: true,
         ..base()
     }

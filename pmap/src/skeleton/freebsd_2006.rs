@@ -7,6 +7,9 @@
 //!    flags on the list change (B9), and the counts do not.
 //! 4. `pmap_remove_all` never takes write permission away first; what it flushes is the rule's (B11).
 //!
+//! Whether busdma marks maps as coherent is not known of this version and makes no difference: its buffers
+//! are never uncached.
+//!
 //! `pmap_remove` collects a table's entries and clears them together; here each is cleared by itself after
 //! its flush.
 

@@ -13,7 +13,7 @@
 use std::borrow::Cow;
 
 use super::Part::*;
-use super::{Skeleton, WriteFirst, freebsd_2010};
+use super::{CoherentMap, Skeleton, WriteFirst, freebsd_2010};
 
 /// The skeleton.
 pub fn linux() -> Skeleton {
@@ -27,6 +27,7 @@ pub fn linux() -> Skeleton {
         kremove: Cow::Borrowed(&[WillLeave, Zero, Sync, Untrack]),
         lazy_switch: true,
         current_is_live: true,
+        coherent_map: CoherentMap::Unmarked,
         ..freebsd_2010()
     }
 }

@@ -14,7 +14,7 @@
 use std::borrow::Cow;
 
 use super::Part::*;
-use super::{Skeleton, WriteFirst, freebsd_2010};
+use super::{CoherentMap, Skeleton, WriteFirst, freebsd_2010};
 use crate::count::Counting;
 use crate::types::PvFlags;
 
@@ -37,6 +37,7 @@ pub fn netbsd() -> Skeleton {
         counting: Counting::Listed,
         lazy_switch: false,
         current_is_live: true,
+        coherent_map: CoherentMap::Unmarked,
         ..freebsd_2010()
     }
 }

@@ -34,11 +34,19 @@ pub(crate) fn protect<C: PmapCtx + ?Sized>(
     ask(c, cpu, Hook::Begins { verb, start, len }, about);
     let page = c.pmap().layout.page;
     let single = len < 4 * page;
-    let mut pages = 0;
+    let (mut pages, mut flags) = (0, PvFlags::empty());
     for va in (start.0..end.0).step_by(page as usize).map(VirtAddr) {
-        if table::slot(c.pmap(), space, va).is_some() {
-            pages += u32::from(protect_page(c, cpu, space, va, single));
+        if table::slot(c.pmap(), space, va).is_some()
+            && let Some(of_page) = protect_page(c, cpu, space, va, single)
+        {
+            pages += 1;
+            flags |= of_page;
         }
+    }
+    // What is flushed at the end depends on what any of them was.
+    let mut about = about;
+    if let Some(subject) = &mut about.subject {
+        subject.flags = flags;
     }
     ask(
         c,
@@ -60,10 +68,10 @@ fn protect_page<C: PmapCtx + ?Sized>(
     space: SpaceId,
     va: VirtAddr,
     single: bool,
-) -> bool {
+) -> Option<PvFlags> {
     let old = table::read(c, cpu, space, va);
     if !old.present() || !old.writable() {
-        return false;
+        return None;
     }
     let (frame, verb) = (old.frame(), Verb::Protect);
     let new = old.with_write(false);
@@ -94,7 +102,7 @@ fn protect_page<C: PmapCtx + ?Sized>(
             _ => {}
         }
     }
-    true
+    Some(flags)
 }
 
 /// `pmap_remove_write`: does nothing unless the page is writeable through a managed mapping.
@@ -122,6 +130,9 @@ pub(crate) fn clearbit<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Frame,
         _ => PvFlags::REF,
     };
     c.pmap_mut().page_mut(frame).attrs -= mask & (PvFlags::MOD | PvFlags::REF);
+    if c.pmap().mappings(frame).next().is_none() {
+        return lock::release(c, cpu);
+    }
     let skips = c.policy().skeleton.clearbit_skips_unmanaged;
     let exempt = |e: &PvEntry| skips && e.flags.contains(PvFlags::UNMAN);
     let all = c.pmap().mappings(frame).copied();

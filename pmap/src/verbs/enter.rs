@@ -60,10 +60,10 @@ pub(crate) fn enter<C: PmapCtx + ?Sized>(
     if made {
         let old = table::read(c, cpu, space, va);
         let mut flags = birth_flags(prot, wired);
-        if c.pmap().page(frame).attrs.contains(PvFlags::MOD) {
-            flags |= PvFlags::MOD;
-        }
-        let uncacheable = c.pmap().page(frame).uncacheable;
+        let page = c.pmap_mut().page_mut(frame);
+        flags |= page.attrs & PvFlags::MOD;
+        page.writeable |= prot.contains(Prot::WRITE);
+        let uncacheable = page.uncacheable;
         let new = Pte::new(frame, rights(space, prot)).with_cache(!uncacheable);
         let verb = Verb::Enter;
         let old_flags = PvFlags::empty();
@@ -106,7 +106,8 @@ fn dispatch<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, mut it: Entering) {
     run(c, cpu, it, &new);
 }
 
-/// Carries a list of parts out.
+/// Carries a list of parts out. If the entry does not differ ("just a wiring change"), nothing is stored,
+/// flushed or decided anew: only the flags change.
 pub(crate) fn run<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, mut it: Entering, parts: &[Part]) {
     for part in parts {
         match part {
@@ -130,7 +131,12 @@ pub(crate) fn run<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, mut it: Entering, 
             Part::Stored if it.old != it.new => ask_old(c, cpu, &it, |old, new, verb| {
                 Hook::Stored { verb, old, new }
             }),
-            Part::Entered => entered(c, cpu, &it),
+            Part::Entered if it.old != it.new => {
+                entered(c, cpu, &it);
+                if it.verb == Verb::Enter {
+                    c.pmap_mut().settle_writers(it.frame);
+                }
+            }
             _ => {}
         }
     }
@@ -148,16 +154,14 @@ pub(crate) fn break_entry<C: PmapCtx + ?Sized>(
 }
 
 fn track<C: PmapCtx + ?Sized>(c: &mut C, it: &Entering) {
-    let unmanaged = c.policy().skeleton.kenter_flags;
     let counting = c.policy().skeleton.counting;
-    let pmap = c.pmap_mut();
-    let counts = &mut pmap.page_mut(it.frame).counts;
+    let counts = &mut c.pmap_mut().page_mut(it.frame).counts;
     counts.entered(counting, it.space, it.flags);
     if it.flags.contains(PvFlags::UNMAN) {
-        pv::enter_kernel(pmap, it.va, it.frame, it.flags, it.new);
+        pv::enter_kernel(c, (it.va, it.frame), it.flags, it.new);
     } else {
         let entry = pv::new_entry(it.space, it.va, it.frame, it.flags, it.new);
-        pv::enter(pmap, entry, unmanaged);
+        pv::enter(c, entry);
     }
 }
 

@@ -2,13 +2,13 @@
 
 use machine::{CpuId, Frame, Pte, VirtAddr};
 
-use crate::ask::{About, ask, mapping, store_entry};
+use crate::ask::{About, ask, find, mapping, store_entry};
 use crate::ctx::PmapCtx;
 use crate::hook::{Hook, Mapping, Verb};
 use crate::lock;
 use crate::pv;
 use crate::skeleton::{Part, WriteFirst};
-use crate::state::PvEntry;
+use crate::state::{Pmap, PvEntry};
 use crate::table;
 use crate::types::{PvFlags, SpaceId};
 use crate::verbs::clear;
@@ -25,7 +25,11 @@ pub(crate) fn leave<C: PmapCtx + ?Sized>(
 ) -> Option<Mapping> {
     let frame = old.frame();
     let live = c.policy().skeleton.current_is_live;
-    let flags = flags_of(c, frame, space, va);
+    let mut flags = flags_of(c, frame, space, va);
+    if verb == Verb::Remove && c.pmap().find_pv(frame, space, va).is_none() {
+        // `pmap_remove` takes what is on no list as referenced.
+        flags |= PvFlags::REF;
+    }
     let before = mapping(c.pmap(), cpu, (space, va), flags, old, live);
     let about = About {
         frame: Some(frame),
@@ -59,8 +63,8 @@ pub(crate) fn flags_of<C: PmapCtx + ?Sized>(
     match pmap.find_pv(frame, space, va) {
         Some(n) => pmap.pvs[n as usize].flags,
         None => {
-            let unmanaged = c.policy().skeleton.kenter_flags;
-            crate::ask::kva_flags(unmanaged, pmap.page(frame).kva_pte)
+            let pte = pmap.page(frame).kva_pte;
+            c.policy().skeleton.kva_flags(pte)
         }
     }
 }
@@ -173,14 +177,19 @@ pub(crate) fn remove_pages<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, space: Sp
     let mut pages = 0;
     for va in entries(c, space, start, VirtAddr(len)) {
         let old = table::read(c, cpu, space, va);
-        if !old.present() || flags_of(c, old.frame(), space, va).contains(PvFlags::WIRED) {
+        if !old.present() {
             continue;
         }
-        store_entry(c, cpu, space, va, Pte::ZERO);
-        table::sync(c, cpu, space, va);
-        table::count(c.pmap_mut(), space, va, -1);
-        pv::remove(c, cpu, old.frame(), space, va);
-        pages += 1;
+        // The kernels go through the space's list, newest first; a page's list has the same order.
+        let frame = old.frame();
+        if c.pmap().find_pv(frame, space, va).is_none() {
+            drop_entry(c, cpu, frame, (space, va));
+            pages += 1;
+        }
+        while let Some(va) = newest(c.pmap(), frame, space) {
+            drop_entry(c, cpu, frame, (space, va));
+            pages += 1;
+        }
     }
     let about = space_subject(c, cpu, space, start);
     ask(
@@ -195,6 +204,21 @@ pub(crate) fn remove_pages<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, space: Sp
         about,
     );
     lock::release(c, cpu);
+}
+
+/// The address of a space's newest mapping of a page that `pmap_remove_pages` takes away.
+fn newest(pmap: &Pmap, frame: Frame, space: SpaceId) -> Option<VirtAddr> {
+    let stays = PvFlags::WIRED | PvFlags::UNMAN;
+    let goes = |e: &&PvEntry| e.space == space && !e.flags.intersects(stays);
+    pmap.mappings(frame).find(goes).map(|e| e.va)
+}
+
+fn drop_entry<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, frame: Frame, at: (SpaceId, VirtAddr)) {
+    let (space, va) = at;
+    store_entry(c, cpu, space, va, Pte::ZERO);
+    table::sync(c, cpu, space, va);
+    table::count(c.pmap_mut(), space, va, -1);
+    pv::remove(c, cpu, frame, space, va);
 }
 
 /// `pmap_remove_all`: a page leaves every space. An unmanaged mapping keeps its entry and its address
@@ -260,13 +284,15 @@ fn take_away<C: PmapCtx + ?Sized>(
 ) {
     let (space, va, frame) = (entry.space, entry.va, entry.frame);
     let stays = entry.flags.contains(PvFlags::UNMAN);
+    // The rule may have changed it for the sake of one that was taken away before.
+    let pte = find(c.pmap_mut(), Some(frame), space, va).map_or(entry.pte, |e| e.pte);
     for part in parts {
         match part {
             Part::WillLeave => ask(c, cpu, Hook::WillLeave { verb, nth }, about),
             Part::Gone if !stays => ask(c, cpu, Hook::Gone { verb, nth }, about),
             Part::Zero if stays => {
                 let page = c.pmap_mut().page_mut(frame);
-                (page.kva, page.kva_pte) = (va, entry.pte);
+                (page.kva, page.kva_pte) = (va, pte);
             }
             Part::Zero => {
                 store_entry(c, cpu, space, va, Pte::ZERO);

@@ -122,9 +122,15 @@ fn load_registers<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, to: SpaceId, same_
     (state.current, state.live) = (Some(to), Some(to));
 }
 
-/// `pmap_activate` of the process that runs: `cpu_setttb` flushes everything.
+/// `pmap_activate` of the process that runs: `cpu_setttb` flushes everything, unless the registers have its
+/// table and domains already.
 pub(crate) fn activate<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, to: SpaceId) {
     c.charge(cpu, "pmap_activate");
+    let state = &mut c.pmap_mut().cpus[usize::from(cpu.0)];
+    if state.live == Some(to) {
+        state.current = Some(to);
+        return;
+    }
     ask(c, cpu, Hook::Activate, About::default());
     load_registers(c, cpu, to, false);
 }

@@ -120,12 +120,13 @@ fn open_interpreter<C: KernCtx + ?Sized>(
         Err(Failure::Error(error)) => return Err(wrong(format!("{path}: {error}"))),
         other => other?,
     };
-    if opened.image.relocatable && opened.image.interpreter.is_none() {
+    // One linked to an address of its own (klibc's) is mapped there, as elf_load_file does.
+    if opened.image.interpreter.is_none() {
         return Ok(opened);
     }
     ctx.vnode_close(cpu, opened.vnode);
     Err(wrong(format!(
-        "{path}: expected a shared object without one"
+        "{path}: expected an interpreter without one"
     )))
 }
 
@@ -267,8 +268,9 @@ fn build<C: KernCtx + ?Sized>(
         }
     }
     let top = ctx.vm().config.user_end;
-    let bytes = ctx.kern().config.quotas.stack_bytes;
-    ctx.vm_map_stack(cpu, space, top, bytes, bytes, Prot::all())?;
+    let quotas = ctx.kern().config.quotas;
+    let first = quotas.stack_bytes_first.min(quotas.stack_bytes);
+    ctx.vm_map_stack(cpu, space, top, first, quotas.stack_bytes, Prot::all())?;
     copy_stack(ctx, cpu, stack)
 }
 

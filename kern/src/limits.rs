@@ -31,8 +31,11 @@ pub struct Quotas {
     pub pipe_bytes: u32,
     /// Bytes that programs may write to standard output and error together.
     pub output_bytes: u32,
-    /// Bytes of the stack that an image gets at first; `SGROWSIZ` is 128 KB, 2 MB in all.
+    /// Bytes that a stack may grow to.
     pub stack_bytes: u32,
+    /// Bytes of it that an image gets at first: `SGROWSIZ` is 128 KB. fork takes write permission from all
+    /// of them, line by line.
+    pub stack_bytes_first: u32,
     /// Bytes of heap that `break` or `brk` may give.
     pub heap_bytes: u32,
 }
@@ -46,6 +49,7 @@ impl Default for Quotas {
             pipe_bytes: 16 << 10,
             output_bytes: 1 << 20,
             stack_bytes: 2 << 20,
+            stack_bytes_first: 128 << 10,
             heap_bytes: 64 << 20,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p lab --example speed -- [--oracle] [--plain] PROGRAM [ARG…]
-//! valgrind --tool=callgrind --toggle-collect='*::run_user' target/release/examples/speed …
+//! valgrind --tool=callgrind --toggle-collect='machine::cpu::run*' target/release/examples/speed …
 //! ```
 //!
 //! PROGRAM is a guest's name or a file. Callgrind's total, divided by the accesses printed, is the

@@ -210,6 +210,29 @@ impl Cache {
         }
     }
 
+    /// Reads words out of a line.
+    #[inline(always)]
+    pub(crate) fn take_words(&self, slot: u32, offset: u32, words: &mut [u32]) {
+        let n = ((slot << self.geometry.line_shift) + offset) as usize;
+        let bytes = self.data[n..n + 4 * words.len()].chunks_exact(4);
+        for (word, b) in words.iter_mut().zip(bytes) {
+            *word = u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+        }
+    }
+
+    /// Writes words into a line and marks their parts dirty.
+    #[inline(always)]
+    pub(crate) fn put_words(&mut self, slot: u32, offset: u32, words: &[u32]) {
+        let n = ((slot << self.geometry.line_shift) + offset) as usize;
+        let bytes = self.data[n..n + 4 * words.len()].chunks_exact_mut(4);
+        for (word, b) in words.iter().zip(bytes) {
+            b.copy_from_slice(&word.to_le_bytes());
+        }
+        let (first, last) = (offset, offset + 4 * words.len() as u32 - 1);
+        let parts = (first >> self.dirty_shift)..=(last >> self.dirty_shift);
+        self.dirty[slot as usize] |= parts.fold(0, |parts, n| parts | 1 << n);
+    }
+
     /// Counts a use of a line that is in, for LRU.
     #[inline]
     pub fn touch(&mut self, slot: u32) {

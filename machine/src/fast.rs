@@ -8,7 +8,8 @@
 //!   or another comes in that matches too;
 //! - the **line** fetched last is copied out; instruction lines change only by a fetch that misses, and
 //!   every fetch that is not served from the copy replaces it;
-//! - a **way** is a guess which the tags confirm.
+//! - a **way** is a guess which the tags confirm; the words of one LDM or STM that lie in one line need
+//!   one guess.
 //!
 //! All of it lives as long as one call of [`Machine::run`]. Steps, marks, other CPUs, table and domain
 //! registers act between two calls, so nothing has to be told of them. Within one call only an access
@@ -17,7 +18,8 @@
 //! An observer that judges pages and lines as a whole ([`Observer::agrees`], [`Observer::trusts`]) is
 //! not asked again for each word.
 //!
-//! Left out: uncached accesses, write-through stores, stores that miss; they take the plain path.
+//! An access to a known page whose line is not in takes the plain path from the translation on, all others
+//! the whole of it: uncached accesses, write-through stores, unknown pages.
 
 use crate::cache::Cache;
 use crate::cost::Class;
@@ -30,7 +32,7 @@ use crate::write_buffer::LINE_MAX;
 /// No page or line has this address.
 const NONE: u32 = 1;
 const PAGES: usize = 32;
-const WAYS: usize = 512;
+const WAYS: usize = 4096;
 
 /// One page and one kind of access.
 #[derive(Clone, Copy)]
@@ -253,24 +255,54 @@ impl<'a, O: Observer> Port<'a, O> {
     /// Fetches from another line than the last.
     #[inline(never)]
     fn fetch_elsewhere(&mut self, va: VirtAddr, width: Width) -> Result<u32, Abort> {
-        if self.open_line(va) {
-            return self.fetch_memo(va, width);
+        let Some(page) = self.memo.page(Access::Fetch, va.0) else {
+            return self.fetch_plain(va, width);
+        };
+        if !self.open_line(&page, va) {
+            return Ok(self.fetch_absent(&page, va, width));
         }
+        let word = self.memo.word(va.0, width);
+        self.count_fetch();
+        if O::ACTIVE && !self.memo.line_trusted {
+            self.report_fetch(va, width, word);
+        }
+        Ok(word)
+    }
+
+    /// Fetches from a line of a known page that is not in: the plain path, from the translation on.
+    #[inline(never)]
+    fn fetch_absent(&mut self, page: &Page, va: VirtAddr, width: Width) -> u32 {
+        self.memo.line = NONE;
+        let entry = self.known(true, page);
+        let word = self
+            .machine
+            .fetch_by(&entry, self.cpu, va, width, true, self.obs);
+        self.open_line(page, va);
+        word
+    }
+
+    /// The copy that translates a known page, used again.
+    #[inline(always)]
+    fn known(&mut self, fetch: bool, page: &Page) -> TlbEntry {
+        let tlb = &mut self.machine.cpus[usize::from(self.cpu.0)].tlb;
+        tlb.use_again(fetch, page.micro);
+        *tlb.used(fetch).1
+    }
+
+    #[inline(never)]
+    fn fetch_plain(&mut self, va: VirtAddr, width: Width) -> Result<u32, Abort> {
         self.memo.line = NONE;
         let word = self.machine.fetch(self.cpu, va, width, true, self.obs);
         self.learn(Access::Fetch, va);
         word
     }
 
-    /// Copies the line of `va` if its page is known and it is in: a hit, but for counting it.
+    /// Copies the line of `va`, on a known page, if it is in: a hit, but for counting it.
     #[inline(always)]
-    fn open_line(&mut self, va: VirtAddr) -> bool {
+    fn open_line(&mut self, page: &Page, va: VirtAddr) -> bool {
         let memo = &mut self.memo;
-        let Some(page) = memo.page(Access::Fetch, va.0) else {
-            return false;
-        };
         let cpu = &mut self.machine.cpus[usize::from(self.cpu.0)];
-        let Some(slot) = memo.slot(0, &cpu.icache, &page, va.0) else {
+        let Some(slot) = memo.slot(0, &cpu.icache, page, va.0) else {
             return false;
         };
         cpu.tlb.use_again(true, page.micro);
@@ -295,7 +327,7 @@ impl<'a, O: Observer> Port<'a, O> {
         };
         let cpu = &mut machine.cpus[usize::from(self.cpu.0)];
         let Some(slot) = memo.slot(1, &cpu.dcache, &page, va.0) else {
-            return self.load_plain(va, width);
+            return Ok(self.load_absent(&page, va, width));
         };
         cpu.tlb.use_again(false, page.micro);
         cpu.dcache.touch(slot);
@@ -311,6 +343,36 @@ impl<'a, O: Observer> Port<'a, O> {
             }
         }
         Ok(value)
+    }
+
+    /// Loads words of one line of a known page that need no report.
+    #[inline(always)]
+    pub(crate) fn load_some_memo(&mut self, va: VirtAddr, words: &mut [u32]) -> usize {
+        let (machine, memo) = (&mut *self.machine, &mut self.memo);
+        let Some(page) = memo.page(Access::Load, va.0) else {
+            return 0;
+        };
+        let cpu = &mut machine.cpus[usize::from(self.cpu.0)];
+        let Some(slot) = memo.slot(1, &cpu.dcache, &page, va.0) else {
+            return 0;
+        };
+        if O::ACTIVE {
+            let pa = PhysAddr(va.0 ^ page.flip);
+            let agreed = page.naming != 0 && page.naming == self.obs.naming();
+            if !(agreed && self.obs.trusts(Unit::L1D(self.cpu), slot, pa)) {
+                return 0;
+            }
+        }
+        let line = cpu.dcache.line_bytes();
+        let offset = va.0 & (line - 1);
+        let count = words.len().min(((line - offset) / 4) as usize);
+        cpu.tlb.use_again(false, page.micro);
+        cpu.dcache.touch(slot);
+        machine.cost.accesses += count as u64;
+        let cycles = machine.rules.l1_load * count as u32;
+        machine.cost.spend(Class::L1, cycles);
+        cpu.dcache.take_words(slot, offset, &mut words[..count]);
+        count
     }
 
     /// Reports a load; if the translation was agreed with, the line is worth a look.
@@ -350,6 +412,13 @@ impl<'a, O: Observer> Port<'a, O> {
     }
 
     #[inline(never)]
+    fn load_absent(&mut self, page: &Page, va: VirtAddr, width: Width) -> u32 {
+        let entry = self.known(false, page);
+        let (machine, obs) = (&mut *self.machine, &mut *self.obs);
+        machine.load_by(&entry, self.cpu, va, width, true, obs)
+    }
+
+    #[inline(never)]
     fn load_plain(&mut self, va: VirtAddr, width: Width) -> Result<u32, Abort> {
         let value = self.machine.load(self.cpu, va, width, true, self.obs);
         self.learn(Access::Load, va);
@@ -370,7 +439,8 @@ impl<'a, O: Observer> Port<'a, O> {
         };
         let cpu = &mut machine.cpus[usize::from(self.cpu.0)];
         let Some(slot) = memo.slot(1, &cpu.dcache, &page, va.0) else {
-            return self.store_plain(va, width, value);
+            self.store_absent(&page, va, width, value);
+            return Ok(());
         };
         cpu.tlb.use_again(false, page.micro);
         cpu.dcache.touch(slot);
@@ -380,20 +450,68 @@ impl<'a, O: Observer> Port<'a, O> {
         cpu.dcache.soil(slot, offset);
         if O::ACTIVE {
             let agreed = self.agreed(page.naming);
+            let agreed = agreed.then_some(PhysAddr(va.0 ^ page.flip));
             self.report_store(va, width, value, slot, agreed);
         }
         Ok(())
     }
 
-    #[inline(never)]
-    fn report_store(&mut self, va: VirtAddr, width: Width, value: u32, slot: u32, agreed: bool) {
-        let seen = self.seen_data(Access::Store, va, width, slot);
-        if agreed {
-            self.obs.stored_agreed(self.machine, &seen, value);
-        } else {
-            self.obs.stored(self.machine, &seen, value);
+    /// Stores words into one write-back line of a known page.
+    #[inline(always)]
+    pub(crate) fn store_some_memo(&mut self, va: VirtAddr, words: &[u32]) -> usize {
+        let (machine, memo) = (&mut *self.machine, &mut self.memo);
+        let Some(page) = memo.page(Access::Store, va.0) else {
+            return 0;
+        };
+        let cpu = &mut machine.cpus[usize::from(self.cpu.0)];
+        let Some(slot) = memo.slot(1, &cpu.dcache, &page, va.0) else {
+            return 0;
+        };
+        let line = cpu.dcache.line_bytes();
+        let offset = va.0 & (line - 1);
+        let count = words.len().min(((line - offset) / 4) as usize);
+        cpu.tlb.use_again(false, page.micro);
+        cpu.dcache.touch(slot);
+        if !O::ACTIVE {
+            machine.cost.accesses += count as u64;
+            cpu.dcache.put_words(slot, offset, &words[..count]);
+            return count;
+        }
+        let agreed = page.naming != 0 && page.naming == self.obs.naming();
+        for (n, value) in (0..).zip(&words[..count]) {
+            self.machine.cost.accesses += 1;
+            let cache = &mut self.machine.cpus[usize::from(self.cpu.0)].dcache;
+            cache.put_words(slot, offset + 4 * n, &[*value]);
+            let va = VirtAddr(va.0 + 4 * n);
+            let agreed = agreed.then_some(PhysAddr(va.0 ^ page.flip));
+            self.report_store(va, Width::Word, *value, slot, agreed);
+        }
+        count
+    }
+
+    /// Reports a store; `agreed` is its address if the translation was agreed with.
+    #[inline(always)]
+    fn report_store(
+        &mut self,
+        va: VirtAddr,
+        width: Width,
+        value: u32,
+        slot: u32,
+        agreed: Option<PhysAddr>,
+    ) {
+        let cache = &self.machine.cpus[usize::from(self.cpu.0)].dcache;
+        // A line that was filled from another frame is not of the page, and told in full.
+        match agreed.filter(|pa| cache.pa(slot) == pa.0 & !(cache.line_bytes() - 1)) {
+            Some(pa) => self.obs.stored_agreed(self.cpu, slot, pa, width, value),
+            None => self.report_store_seen(va, width, value, slot),
         }
         self.distrust_line();
+    }
+
+    #[inline(never)]
+    fn report_store_seen(&mut self, va: VirtAddr, width: Width, value: u32, slot: u32) {
+        let seen = self.seen_data(Access::Store, va, width, slot);
+        self.obs.stored(self.machine, &seen, value);
     }
 
     /// Asks whether fetches from the line just opened need no report.
@@ -420,6 +538,16 @@ impl<'a, O: Observer> Port<'a, O> {
     #[inline(always)]
     fn agreed(&self, naming: u32) -> bool {
         naming != 0 && naming == self.obs.naming()
+    }
+
+    #[inline(never)]
+    fn store_absent(&mut self, page: &Page, va: VirtAddr, width: Width, value: u32) {
+        let entry = self.known(false, page);
+        let (machine, obs) = (&mut *self.machine, &mut *self.obs);
+        machine.store_by(&entry, self.cpu, va, width, value, true, obs);
+        if O::ACTIVE {
+            self.distrust_line();
+        }
     }
 
     #[inline(never)]

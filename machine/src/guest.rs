@@ -24,6 +24,16 @@ impl<O: Observer> Bus for Port<'_, O> {
     }
 
     #[inline(always)]
+    fn load_some(&mut self, va: VirtAddr, words: &mut [u32]) -> usize {
+        self.load_some_memo(va, words)
+    }
+
+    #[inline(always)]
+    fn store_some(&mut self, va: VirtAddr, words: &[u32]) -> usize {
+        self.store_some_memo(va, words)
+    }
+
+    #[inline(always)]
     fn stall(&mut self, cycles: u32) {
         self.machine.cost.spend(Class::Instruction, cycles);
     }

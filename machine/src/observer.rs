@@ -201,10 +201,17 @@ pub trait Observer {
     fn loaded(&mut self, _machine: &Machine, _seen: &Seen, _value: u32) {}
     /// A store took place.
     fn stored(&mut self, _machine: &Machine, _seen: &Seen, _value: u32) {}
-    /// A store took place through a translation that [`Observer::agrees`] said yes to.
+    /// A program's store into this line of its CPU's data cache took place through a translation that
+    /// [`Observer::agrees`] said yes to; whoever never does is not told.
     #[inline]
-    fn stored_agreed(&mut self, machine: &Machine, seen: &Seen, value: u32) {
-        self.stored(machine, seen, value);
+    fn stored_agreed(
+        &mut self,
+        _cpu: CpuId,
+        _slot: u32,
+        _pa: PhysAddr,
+        _width: Width,
+        _value: u32,
+    ) {
     }
     /// Whether accesses of this kind to this page, through this TLB copy, need no look at the
     /// translation while [`Observer::naming`] stays the same. Only between two steps or marks.

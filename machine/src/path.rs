@@ -210,6 +210,22 @@ impl Machine {
         obs: &mut O,
     ) -> Result<u32, Abort> {
         let entry = self.translate(cpu, va, Access::Fetch, user, obs)?;
+        Ok(self.fetch_by(&entry, cpu, va, width, user, obs))
+    }
+
+    /// A fetch from its translation on.
+    #[inline]
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn fetch_by<O: Observer>(
+        &mut self,
+        entry: &TlbEntry,
+        cpu: CpuId,
+        va: VirtAddr,
+        width: Width,
+        user: bool,
+        obs: &mut O,
+    ) -> u32 {
+        let entry = *entry;
         self.cost.accesses += 1;
         self.cost.spend(Class::Instruction, self.rules.instruction);
         let pa = entry.translate(va.0);
@@ -253,7 +269,7 @@ impl Machine {
                 word,
             );
         }
-        Ok(word)
+        word
     }
 
     #[inline(never)]
@@ -393,6 +409,22 @@ impl Machine {
         obs: &mut O,
     ) -> Result<u32, Abort> {
         let entry = self.translate(cpu, va, Access::Load, user, obs)?;
+        Ok(self.load_by(&entry, cpu, va, width, user, obs))
+    }
+
+    /// A load from its translation on.
+    #[inline]
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn load_by<O: Observer>(
+        &mut self,
+        entry: &TlbEntry,
+        cpu: CpuId,
+        va: VirtAddr,
+        width: Width,
+        user: bool,
+        obs: &mut O,
+    ) -> u32 {
+        let entry = *entry;
         self.cost.accesses += 1;
         let pa = entry.translate(va.0);
         let c = &mut self.cpus[usize::from(cpu.0)];
@@ -436,7 +468,7 @@ impl Machine {
                 value,
             );
         }
-        Ok(value)
+        value
     }
 
     #[inline(never)]
@@ -539,6 +571,24 @@ impl Machine {
         obs: &mut O,
     ) -> Result<(), Abort> {
         let entry = self.translate(cpu, va, Access::Store, user, obs)?;
+        self.store_by(&entry, cpu, va, width, value, user, obs);
+        Ok(())
+    }
+
+    /// A store from its translation on.
+    #[inline]
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn store_by<O: Observer>(
+        &mut self,
+        entry: &TlbEntry,
+        cpu: CpuId,
+        va: VirtAddr,
+        width: Width,
+        value: u32,
+        user: bool,
+        obs: &mut O,
+    ) {
+        let entry = *entry;
         self.cost.accesses += 1;
         let pa = entry.translate(va.0);
         let c = &mut self.cpus[usize::from(cpu.0)];
@@ -577,7 +627,7 @@ impl Machine {
             if !entry.cacheable && self.rules.uncached_hit == UncachedHit::BypassButWriteUpdates {
                 self.update_line(cpu, va, pa, width, value, place, obs);
             }
-            return Ok(());
+            return;
         };
         let cache = &mut self.cpus[usize::from(cpu.0)].dcache;
         cache.touch(slot);
@@ -598,7 +648,6 @@ impl Machine {
         if through {
             self.write_through(cpu, pa, width, value, place, obs);
         }
-        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which store's bytes each place holds: one stamp a byte for every data line, second-level line, write
 //! buffer entry and victim. Memory's own stamps are kept with the truth.
 
-use machine::{Machine, Place, Unit};
+use machine::{CpuId, Machine, PhysAddr, Place, Unit, Width};
 
 /// Stamps of all places but memory.
 #[derive(Clone, Debug)]
@@ -63,7 +63,18 @@ impl Places {
         Some(&stamps[at..at + len])
     }
 
-    /// The same, to change.
+    /// A store with this stamp went into a line of a CPU's data cache.
+    #[inline]
+    pub fn stored_in(&mut self, cpu: CpuId, slot: u32, pa: PhysAddr, width: Width, stamp: u32) {
+        let at = slot as usize * self.data_line + (pa.0 as usize & (self.data_line - 1));
+        let data = &mut self.data[usize::from(cpu.0)];
+        match width {
+            Width::Word => data[at..at + 4].copy_from_slice(&[stamp; 4]),
+            _ => data[at..at + width.bytes() as usize].fill(stamp),
+        }
+    }
+
+    /// The stamps at a place, to change.
     #[inline]
     pub fn stamps_mut(&mut self, place: Place, len: usize) -> Option<&mut [u32]> {
         let (stamps, at) = match place {

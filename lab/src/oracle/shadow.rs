@@ -114,6 +114,30 @@ impl Page {
         self.valid.set(offset, len);
     }
 
+    /// Stores an aligned word that a fetch need not see yet: [`Page::store`], in the form that programs use
+    /// most.
+    #[inline]
+    pub fn store_own_word(&mut self, offset: usize, value: u32, stamp: u32) {
+        let bytes = value.to_le_bytes();
+        let all = self
+            .undue
+            .as_ref()
+            .is_some_and(|u| u.mask.word(offset, 4) == 0xf);
+        let truth = &mut self.truth[offset..offset + 4];
+        match &mut self.undue {
+            Some(undue) if all => {
+                let differs = u32::from_le_bytes([truth[0], truth[1], truth[2], truth[3]]) ^ value;
+                let differs = |n: u32| u64::from(differs >> (8 * n) & 0xff != 0) << n;
+                let bits = differs(0) | differs(1) | differs(2) | differs(3);
+                undue.many.add(offset, bits);
+            }
+            _ => return self.store(offset, &bytes, stamp, false),
+        }
+        truth.copy_from_slice(&bytes);
+        self.stamp[offset..offset + 4].copy_from_slice(&[stamp; 4]);
+        self.valid.set(offset, 4);
+    }
+
     /// Whether the truth of an aligned value of up to four bytes is `value`.
     #[inline]
     pub fn is(&self, offset: usize, len: usize, value: u32) -> bool {
@@ -216,6 +240,7 @@ impl Page {
 #[derive(Clone, Debug)]
 pub struct Shadow {
     page_bytes: u32,
+    page_shift: u32,
     pages: Vec<Option<Arc<Page>>>,
 }
 
@@ -224,6 +249,7 @@ impl Shadow {
     pub fn new(page_bytes: u32) -> Self {
         Self {
             page_bytes,
+            page_shift: page_bytes.trailing_zeros(),
             pages: Vec::new(),
         }
     }
@@ -231,9 +257,8 @@ impl Shadow {
     /// Page number and offset of an address.
     #[inline]
     pub fn split(&self, pa: PhysAddr) -> (usize, usize) {
-        let shift = self.page_bytes.trailing_zeros();
         (
-            (pa.0 >> shift) as usize,
+            (pa.0 >> self.page_shift) as usize,
             (pa.0 & (self.page_bytes - 1)) as usize,
         )
     }

@@ -6,7 +6,7 @@
 //! Forgetting a trusted line costs a comparison; so each side keeps a small table, and lines that fall
 //! on one place of it displace each other.
 
-use machine::{Machine, PhysAddr, Place, Unit};
+use machine::{CpuId, Machine, PhysAddr, Place, Unit};
 
 const PLACES_MAX: u32 = 1024;
 const NONE: u64 = u64::MAX;
@@ -89,14 +89,20 @@ impl Trust {
     /// A store of the truth at `pa` went to `to`.
     #[inline]
     pub fn stored(&mut self, pa: PhysAddr, to: Place) {
-        let but = match to {
+        match to {
             Place::Line {
                 unit: Unit::L1D(cpu),
                 slot,
                 ..
-            } => self.data.key(cpu.0, slot, pa).1,
-            _ => NONE,
-        };
+            } => self.stored_in(cpu, slot, pa),
+            _ => self.end(pa),
+        }
+    }
+
+    /// The same into a line of a CPU's data cache.
+    #[inline]
+    pub fn stored_in(&mut self, cpu: CpuId, slot: u32, pa: PhysAddr) {
+        let but = self.data.key(cpu.0, slot, pa).1;
         self.fetch.end(pa, NONE);
         self.data.end(pa, but);
     }

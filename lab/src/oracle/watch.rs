@@ -1,7 +1,7 @@
 //! What the oracle is shown: accesses, movements of bytes, devices, steps and marks.
 
 use machine::tlb::TlbEntry;
-use machine::{CpuId, Machine, Mark, Observer, PhysAddr, Place, Seen, Step, Unit, VirtAddr};
+use machine::{CpuId, Machine, Mark, Observer, PhysAddr, Place, Seen, Step, Unit, VirtAddr, Width};
 
 use super::places::{describe, unwritten};
 use super::{Kind, Oracle, Verdict, grants};
@@ -39,10 +39,24 @@ impl Observer for Oracle {
         }
     }
 
-    #[inline]
-    fn stored_agreed(&mut self, machine: &Machine, seen: &Seen, value: u32) {
-        self.stored_at(seen.pa(), seen, value);
-        self.check_line(machine, seen);
+    #[inline(never)]
+    fn stored_agreed(&mut self, cpu: CpuId, slot: u32, pa: PhysAddr, width: Width, value: u32) {
+        let stamp = self.next_stamp();
+        if self.names.is_table(pa) {
+            let word = PhysAddr(pa.0 & !3);
+            self.names.table_stored(word, self.shadow.word(word), value);
+        }
+        let (number, offset) = self.shadow.split(pa);
+        let page = self.shadow.page_mut(number);
+        match width {
+            Width::Word => page.store_own_word(offset, value, stamp),
+            _ => {
+                let bytes = &value.to_le_bytes()[..width.bytes() as usize];
+                page.store(offset, bytes, stamp, false);
+            }
+        }
+        self.trust.stored_in(cpu, slot, pa);
+        self.places.stored_in(cpu, slot, pa, width, stamp);
     }
 
     fn agrees(&mut self, _machine: &Machine, seen: &Seen) -> bool {

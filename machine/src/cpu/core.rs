@@ -204,12 +204,27 @@ impl<B: Bus> Core<'_, B> {
         if va & 3 != 0 && self.bus.alignment_checked() {
             return self.misaligned(va, Access::Load);
         }
+        let mut words = [0; 16];
+        let (mut va, mut rest) = (va & !3, &mut words[..list.count_ones() as usize & 31]);
+        while !rest.is_empty() {
+            let done = match self.bus.load_some(VirtAddr(va), rest) {
+                0 => {
+                    rest[0] = self.load(va, Width::Word)?;
+                    1
+                }
+                done => done,
+            };
+            va = va.wrapping_add(4 * done as u32);
+            rest = &mut rest[done..];
+        }
         let mut loaded = [0; 16];
-        let (mut va, mut left) = (va & !3, list);
-        while left != 0 {
-            let register = (left.trailing_zeros() & 15) as usize;
-            loaded[register] = self.load(va, Width::Word)?;
-            (va, left) = (va.wrapping_add(4), left & (left - 1));
+        let mut left = list;
+        for word in words {
+            if left == 0 {
+                break;
+            }
+            loaded[(left.trailing_zeros() & 15) as usize] = word;
+            left &= left - 1;
         }
         Ok(loaded)
     }
@@ -219,11 +234,22 @@ impl<B: Bus> Core<'_, B> {
         if va & 3 != 0 && self.bus.alignment_checked() {
             return self.misaligned(va, Access::Store);
         }
-        let (mut va, mut left) = (va & !3, list);
+        let (mut words, mut count, mut left) = ([0; 16], 0, list);
         while left != 0 {
-            let register = (left.trailing_zeros() & 15) as usize;
-            self.store(va, Width::Word, self.regs.r[register])?;
-            (va, left) = (va.wrapping_add(4), left & (left - 1));
+            words[count & 15] = self.regs.r[(left.trailing_zeros() & 15) as usize];
+            (count, left) = (count + 1, left & (left - 1));
+        }
+        let (mut va, mut rest) = (va & !3, &words[..count.min(16)]);
+        while let [first, ..] = rest {
+            let done = match self.bus.store_some(VirtAddr(va), rest) {
+                0 => {
+                    self.store(va, Width::Word, *first)?;
+                    1
+                }
+                done => done,
+            };
+            va = va.wrapping_add(4 * done as u32);
+            rest = &rest[done..];
         }
         Ok(())
     }

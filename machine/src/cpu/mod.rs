@@ -42,6 +42,15 @@ pub trait Bus {
     fn load(&mut self, va: VirtAddr, width: Width) -> Result<u32, Abort>;
     /// Stores the low bits of `value`; `va` is aligned to `width`.
     fn store(&mut self, va: VirtAddr, width: Width, value: u32) -> Result<(), Abort>;
+    /// Loads some of the words from ascending addresses, `va` on, as so many loads would, and returns how
+    /// many: 0 where one by one is as quick.
+    fn load_some(&mut self, _va: VirtAddr, _words: &mut [u32]) -> usize {
+        0
+    }
+    /// Stores some of the words to ascending addresses, the same way.
+    fn store_some(&mut self, _va: VirtAddr, _words: &[u32]) -> usize {
+        0
+    }
     /// The instruction takes `cycles` more than its one: a multiply, a taken branch.
     fn stall(&mut self, cycles: u32);
     /// Whether a misaligned access aborts (control register bit A) instead of rotating as ARMv5

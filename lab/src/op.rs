@@ -518,6 +518,7 @@ fn dma_read<O: Observer + Clone>(world: &mut World<O>, va: VirtAddr, seed: u32) 
     };
     let len = world.hw().page_bytes();
     let map = world.bus_dma_load(va, len);
+    world.mark(CPU0, Mark::Dead { pa, len });
     world.bus_dma_sync(CPU0, DmaOp::PreRead, map);
     world.mark(CPU0, Mark::DmaInBegin { pa, len });
     let beat = len.min(32);

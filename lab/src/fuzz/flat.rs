@@ -28,6 +28,16 @@ struct Byte {
     due: u8,
     pending: Vec<u8>,
     stored: u32,
+    /// Whether nothing mattered before the first of `pending`: then anything may be seen.
+    first: bool,
+}
+
+impl Byte {
+    /// A fetch must see the truth from now on.
+    fn settle(&mut self) {
+        self.pending.clear();
+        self.first = false;
+    }
 }
 
 /// Memory as it ought to be.
@@ -49,11 +59,12 @@ impl Flat {
         for (n, value) in bytes.iter().enumerate() {
             let byte = &mut self.bytes[pa as usize + n];
             if due {
-                byte.pending.clear();
+                byte.settle();
                 byte.due = *value;
             } else {
                 if byte.pending.is_empty() {
                     byte.due = byte.truth;
+                    byte.first = !byte.matters;
                 }
                 byte.pending.push(*value);
             }
@@ -87,7 +98,7 @@ impl Flat {
             let known = !byte.pending.is_empty() && (byte.due == *got);
             match () {
                 () if late || known => worst = worst_of(worst, Opinion::Permitted),
-                () if several => worst = worst_of(worst, Opinion::Unsure),
+                () if several || byte.first => worst = worst_of(worst, Opinion::Unsure),
                 () => return Opinion::Stale,
             }
         }
@@ -96,16 +107,15 @@ impl Flat {
 
     /// The program asked for a sync.
     pub fn sync(&mut self, pa: u32, len: u32) {
-        for byte in &mut self.bytes[pa as usize..(pa + len) as usize] {
-            byte.pending.clear();
-        }
+        let bytes = &mut self.bytes[pa as usize..(pa + len) as usize];
+        bytes.iter_mut().for_each(Byte::settle);
     }
 
     /// These bytes do not matter any more.
     pub fn kill(&mut self, pa: u32, len: u32) {
         for byte in &mut self.bytes[pa as usize..(pa + len) as usize] {
             byte.matters = false;
-            byte.pending.clear();
+            byte.settle();
         }
     }
 

@@ -284,7 +284,7 @@ fn visit(profile: &Arc<Profile>, policy: &Policy, name: &'static str, guests: &[
         ..Options::default()
     };
     let mut stage = Stage::new(profile.clone(), policy.clone());
-    let mut acts = sheevaplug::Acts::default();
+    let mut acts = sheevaplug::Acts::new();
     let told = acts.play(&mut stage, &options);
     acts.note(&mut stage);
     Visit {

@@ -38,9 +38,10 @@ pub struct BeforeAfter {
 pub struct Row {
     /// Policy.
     pub policy: String,
-    /// What the program's second run printed before `cat`, seconds.
+    /// What the program's second run printed before `cat`, seconds; not a number if the story did not get
+    /// that far.
     pub elapsed_before_s: f64,
-    /// What its second run printed after `cat`, seconds.
+    /// What its second run printed after `cat`, seconds; likewise.
     pub elapsed_after_s: f64,
     /// After over before.
     pub ratio: f64,
@@ -52,6 +53,9 @@ pub struct Row {
     pub verdicts: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
     /// Old versions that the write act's program saw, by order; nothing if it did not end well.
     pub old_versions: BTreeMap<&'static str, Option<u32>>,
+    /// Why the story ended early: a program that could not be executed, or did not end well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
     /// The same story with company, if it was told ([`super::company::visits`]).
     pub company: Vec<Visit>,
 }
@@ -99,7 +103,7 @@ pub const ORDERS: [&str; 2] = ["map-first", "read-first"];
 const FUNCTIONS: u32 = 32;
 
 /// What the acts came to, also when they were not played to their end.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Acts {
     pub(super) before: f64,
     pub(super) after: f64,
@@ -112,6 +116,18 @@ pub(super) struct Acts {
 }
 
 impl Acts {
+    pub(super) fn new() -> Self {
+        let acts = ["read"].into_iter().chain(ORDERS);
+        Self {
+            before: f64::NAN,
+            after: f64::NAN,
+            uncached: (f64::NAN, f64::NAN),
+            verdicts: acts.map(|act| (act, BTreeMap::new())).collect(),
+            old_versions: ORDERS.map(|order| (order, None)).into(),
+            act: None,
+        }
+    }
+
     /// Plays both acts.
     pub(super) fn play(&mut self, stage: &mut Stage, options: &Options) -> Result<(), String> {
         if !options.footprint {
@@ -128,7 +144,6 @@ impl Acts {
         (self.after, _) = stage.timed(&program, &turns)?;
         for order in ORDERS {
             self.begin(stage, order)?;
-            self.old_versions.insert(order, None);
             let run = stage.run("/bin/patchlib", &[order, &format!("/lib/{order}.code")])?;
             // Any other code is a signal's or the program's complaint.
             let old = run.exit_code.filter(|n| *n <= FUNCTIONS);
@@ -159,16 +174,19 @@ impl Acts {
 /// Tells the story under one policy.
 ///
 /// # Errors
-/// A program could not be run to its end; says which.
+/// It ended early although nothing was found; says why.
 pub fn tell(profile: &Arc<Profile>, policy: Policy, options: &Options) -> Result<Row, String> {
     let span = tracing::info_span!("story", policy = policy.name);
     let _entered = span.enter();
     let mut stage = Stage::new(profile.clone(), policy);
-    let mut acts = Acts::default();
-    acts.play(&mut stage, options)?;
+    let mut acts = Acts::new();
+    let stopped = acts.play(&mut stage, options).err();
+    if stopped.is_some() {
+        acts.note(&mut stage);
+    }
     let cost = stage.world.state.machine.cost;
     let (before, after) = acts.uncached;
-    Ok(Row {
+    let row = Row {
         policy: stage.world.policy.name.to_owned(),
         elapsed_before_s: acts.before,
         elapsed_after_s: acts.after,
@@ -177,8 +195,13 @@ pub fn tell(profile: &Arc<Profile>, policy: Policy, options: &Options) -> Result
         cycles: by_class(&cost),
         verdicts: acts.verdicts,
         old_versions: acts.old_versions,
+        stopped,
         company: Vec::new(),
-    })
+    };
+    match &row.stopped {
+        Some(why) if worst(&row).is_none() => Err(why.clone()),
+        _ => Ok(row),
+    }
 }
 
 /// The worst kind a row found.

@@ -25,17 +25,15 @@ pub fn table(story: &Story, predictions: &[Prediction]) -> String {
         "read-first"
     );
     for row in &story.rows {
-        let uncached = format!(
-            "{:.0}->{:.0} %",
-            row.uncached_percent.before, row.uncached_percent.after
-        );
+        let share = &row.uncached_percent;
+        let uncached = format!("{}->{} %", number(share.before, 0), number(share.after, 0));
         let _ = writeln!(
             out,
-            "{:<34} {:>7.4} s {:>7.4} s {:>6.2} {:>13} {:>9} {:>8}  {:<11} {:<11}",
+            "{:<34} {:>7} s {:>7} s {:>6} {:>13} {:>9} {:>8}  {:<11} {:<11}",
             row.policy,
-            row.elapsed_before_s,
-            row.elapsed_after_s,
-            row.ratio,
+            number(row.elapsed_before_s, 4),
+            number(row.elapsed_after_s, 4),
+            number(row.ratio, 2),
             uncached,
             row.cycles["maintenance"],
             row.cycles["walk"],
@@ -63,6 +61,14 @@ pub fn table(story: &Story, predictions: &[Prediction]) -> String {
     }
     out.push_str(&closing(story));
     out
+}
+
+/// A number, or a dash where the story did not get that far.
+fn number(value: f64, digits: usize) -> String {
+    match value.is_nan() {
+        true => "-".to_owned(),
+        false => format!("{value:.digits$}"),
+    }
 }
 
 /// What company hides and shows; nothing if the story was told without.

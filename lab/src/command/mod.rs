@@ -6,6 +6,7 @@ mod diff;
 mod exec;
 mod explore;
 mod list;
+mod mutate;
 mod new;
 mod replay;
 mod run;
@@ -51,6 +52,8 @@ enum Command {
     Exec(exec::ExecArgs),
     /// Try every sequence of operations on a tiny machine
     Explore(explore::ExploreArgs),
+    /// Get each step of correct policies wrong and see whether anything finds it
+    Mutate(mutate::MutateArgs),
     /// Run cases under policies and tell what was found
     Replay(replay::ReplayArgs),
     /// Tell what differs between two policies: decisions, verdicts, costs
@@ -96,6 +99,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Exec(args) => exec::run(&args),
         Command::Explore(args) => explore::run(&args),
+        Command::Mutate(args) => mutate::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::New(args) => new::run(&args),

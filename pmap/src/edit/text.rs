@@ -4,8 +4,10 @@ use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
 use super::plan::Spot;
+use super::routine::{KINDS, ROUTINES};
 use super::skeleton::{PARTS, VERBS};
-use super::{Change, Edit, Moment, PartChange, PlanEdit, SkeletonEdit, Target, Which};
+use super::{Change, Edit, Moment, PartChange, PlanEdit};
+use super::{RoutineEdit, SkeletonEdit, Target, Which};
 use crate::plan::Do;
 
 impl Display for Edit {
@@ -13,6 +15,7 @@ impl Display for Edit {
         match self {
             Edit::Plan(edit) => edit.fmt(f),
             Edit::Skeleton(edit) => edit.fmt(f),
+            Edit::Routine(edit) => edit.fmt(f),
         }
     }
 }
@@ -85,6 +88,13 @@ impl Display for SkeletonEdit {
             PartChange::MoveBefore(p, o) => write!(f, "move {} before {}", part(p), part(o)),
             PartChange::MoveAfter(p, o) => write!(f, "move {} after {}", part(p), part(o)),
         }
+    }
+}
+
+impl Display for RoutineEdit {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let routine = name(ROUTINES, &self.routine);
+        write!(f, "routine {routine} drop {}", name(KINDS, &self.drop))
     }
 }
 
@@ -199,7 +209,7 @@ impl<'a> Words<'a> {
             "insert" => Change::Insert(self.step()?, self.of(TARGETS)?, self.spot()?),
             _ => {
                 return Err(format!(
-                    "`{verb}`: expected drop, move, replace, narrow, widen, insert or skeleton"
+                    "`{verb}`: expected drop, move, replace, narrow, widen, insert, skeleton or routine"
                 ));
             }
         })
@@ -231,6 +241,12 @@ impl FromStr for Edit {
                 verb: words.of(VERBS)?,
                 change: words.part_change()?,
             }),
+            "routine" => {
+                let routine = words.of(ROUTINES)?;
+                words.expect("drop")?;
+                let drop = words.of(KINDS)?;
+                Edit::Routine(RoutineEdit { routine, drop })
+            }
             verb => {
                 let change = words.change(verb)?;
                 words.expect("at")?;
@@ -264,6 +280,7 @@ mod tests {
             "insert idcache_wbinv_all whole last at switch",
             "skeleton remove drop sync",
             "skeleton kremove move zero before will-leave",
+            "routine idcache_range drop drain",
         ];
         for line in lines {
             let edit: Edit = line.parse().unwrap_or_else(|e| panic!("{line}: {e}"));

@@ -10,6 +10,7 @@ pub mod fuzz;
 pub mod guests;
 pub mod inject;
 pub mod journal;
+pub mod mutate;
 pub mod op;
 pub mod oracle;
 pub mod process;

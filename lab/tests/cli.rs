@@ -330,6 +330,26 @@ fn diff_says_in_words_what_differs() {
 }
 
 #[test]
+fn diff_compares_with_a_committed_table() {
+    let table = "tests/decisions/freebsd-2010.snap";
+    let same = pmaplab(&["diff", "freebsd-2010", "--snapshot", table]);
+    assert_eq!(same.status.code(), Some(0), "{}", text(&same.stdout));
+    let other = pmaplab(&["diff", "none", "--snapshot", table]);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(
+        text(&other.stdout).contains("now: "),
+        "{}",
+        text(&other.stdout)
+    );
+    let dir = scratch("table");
+    let broken = file(&dir, "broken.snap", b"policy x\n[entered: y]\nno arrow\n");
+    refused(
+        &["diff", "none", "--snapshot", &broken],
+        &["broken.snap:3", "->"],
+    );
+}
+
+#[test]
 fn new_writes_a_file_once_and_says_what_to_add() {
     let dir = scratch("new");
     let to = dir.to_str().expect("UTF-8");

@@ -4,9 +4,9 @@ use machine::{Ap, CpuId, Frame, LineOp, Pte, Step, VirtAddr, Width};
 
 use crate::count::{Counting, Counts};
 use crate::ctx::PmapCtx;
+use crate::edit;
 use crate::hook::{Facts, Hook, Mapping, View};
 use crate::plan::{Do, Plan, PlanStep};
-use crate::routine;
 use crate::state::{Pmap, PvEntry};
 use crate::table;
 use crate::types::{PvFlags, SpaceId};
@@ -108,16 +108,11 @@ fn facts<C: PmapCtx + ?Sized>(c: &C) -> Facts {
 
 fn carry<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, step: &PlanStep, about: About) {
     let (va, len) = (step.va, step.len);
+    if edit::routine::run(c, cpu, step.what, va, len) {
+        return;
+    }
     match step.what {
-        Do::Dcache(op) => routine::dcache_range(c, cpu, op, va, len),
-        Do::L2(op) => routine::l2_range(c, cpu, op, va, len),
-        Do::Idcache => routine::idcache_range(c, cpu, va, len),
-        Do::IcacheSync => routine::icache_sync(c, cpu, va, len),
-        Do::Icache => routine::icache_range(c, cpu, va, len),
-        Do::DcacheAll(op) => routine::dcache_all(c, cpu, op),
-        Do::IdcacheAll => routine::idcache_all(c, cpu),
         Do::IcacheAll => c.step(cpu, Step::IcacheAll),
-        Do::L2All(op) => routine::l2_all(c, cpu, op),
         Do::TlbId => c.step(cpu, Step::Tlb(va)),
         Do::TlbD => c.step(cpu, Step::TlbData(va)),
         Do::TlbAll => c.step(cpu, Step::TlbAll),

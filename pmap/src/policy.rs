@@ -1,6 +1,9 @@
 //! The policies there are: a skeleton and a rule each, one line a policy.
 
-use crate::edit::PlanEdit;
+use machine::Profile;
+use machine::profile::Lookup;
+
+use crate::edit::{PlanEdit, RoutineEdit};
 use crate::rule::{self, Rule};
 use crate::skeleton::{self, Skeleton};
 
@@ -32,6 +35,54 @@ pub struct Policy {
     pub status: Status,
     /// Changes of what the rule plans, applied in order after it was asked.
     pub edits: Vec<PlanEdit>,
+    /// What the machine's routines leave out.
+    pub routine_edits: Vec<RoutineEdit>,
+}
+
+/// A defect that only some machines can show, and which.
+type OnlyOn = (&'static str, fn(&Profile) -> bool);
+
+const ONLY_ON: &[OnlyOn] = &[
+    // Lines in the second level that uncached accesses do not look at: it must hold what memory has not.
+    ("B46", |p| p.l2.as_ref().is_some_and(|l2| l2.write_back)),
+];
+
+impl Policy {
+    /// Whether it is meant for a machine. The yardsticks are for all; the others know caches that are looked
+    /// up by virtual address.
+    pub fn fits(&self, profile: &Profile) -> bool {
+        let yardstick = self.name == "always-flush" || matches!(self.status, Status::Yardstick(_));
+        yardstick || profile.dcache.lookup == Lookup::Vivt
+    }
+
+    /// What it claims to be on a machine: its status without the defects that this machine cannot show.
+    pub fn status_on(&self, profile: &Profile) -> String {
+        if !self.fits(profile) {
+            return "not meant for it".to_owned();
+        }
+        let shows = |word: &&str| {
+            let only = ONLY_ON.iter().find(|(defect, _)| defect == word);
+            only.is_none_or(|(_, on)| on(profile))
+        };
+        match self.status {
+            Status::Historic(defects) => {
+                let words: Vec<&str> = defects.split(' ').filter(shows).collect();
+                format!("historic: {}", words.join(" "))
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Status::Reference => f.write_str("reference"),
+            Status::Proposal => f.write_str("proposal"),
+            Status::Historic(defects) => write!(f, "historic: {defects}"),
+            Status::Yardstick(defects) => write!(f, "yardstick: forgets {defects}"),
+        }
+    }
 }
 
 type Row = (&'static str, &'static str, fn() -> Skeleton, Rule, Status);
@@ -109,9 +160,10 @@ const POLICIES: &[Row] = &[
     ),
     (
         "netbsd-vivt-repaired",
-        "netbsd-vivt that decides entered mappings anew and looks at kernel writers",
-        skeleton::netbsd,
-        rule::netbsd_vivt::repaired,
+        "NetBSD's UBC windows over the repaired pmap: read-only for readers, text unmapped at release",
+        rule::netbsd_vivt::repaired_skeleton,
+        rule::windows::ubc_repaired,
+        // Not a reference: a writer who must read the block first loses its permission at io-done.
         Status::Proposal,
     ),
     (
@@ -289,6 +341,7 @@ pub fn by_name(name: &str) -> Option<Policy> {
         rule,
         status,
         edits: Vec::new(),
+        routine_edits: Vec::new(),
     })
 }
 

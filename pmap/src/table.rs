@@ -7,6 +7,7 @@ use machine::mmu::L1Descriptor;
 use machine::{Ap, CpuId, Machine, PhysAddr, Pte, Step, VirtAddr, Width};
 
 use crate::ctx::PmapCtx;
+use crate::edit;
 use crate::routine;
 use crate::state::{Directory, Pmap};
 use crate::types::SpaceId;
@@ -153,7 +154,7 @@ pub(crate) fn store<C: PmapCtx + ?Sized>(
 /// PTE_SYNC: makes the stored entry visible to the walk.
 pub(crate) fn sync<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, space: SpaceId, va: VirtAddr) {
     if let Some(Slot::Word(at)) = slot(c.pmap(), space, va) {
-        routine::pte_sync(c, cpu, at);
+        edit::routine::pte_sync(c, cpu, at);
     }
 }
 
@@ -176,7 +177,7 @@ pub(crate) fn ensure<C: PmapCtx + ?Sized>(
             .expect("tables are mapped by a section");
     }
     for line in (0..L2_BYTES).step_by(32) {
-        routine::pte_sync(c, cpu, at.add(line));
+        edit::routine::pte_sync(c, cpu, at.add(line));
     }
     let megabyte = (va.0 >> 20) as u16;
     let directories = &mut c.pmap_mut().space_mut(space).directories;
@@ -227,7 +228,7 @@ pub(crate) fn fix_slot<C: PmapCtx + ?Sized>(
     }
     c.store(cpu, at, Width::Word, wanted.0, false)
         .expect("tables are mapped by a section");
-    routine::pte_sync(c, cpu, at);
+    edit::routine::pte_sync(c, cpu, at);
     true
 }
 
@@ -274,7 +275,7 @@ fn copy_kernel_slots<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, from: PhysAddr,
             .expect("tables are mapped by a section");
     }
     for line in (0..L1_BYTES).step_by(32) {
-        routine::pte_sync(c, cpu, table_va(c.pmap(), to.add(line)));
+        edit::routine::pte_sync(c, cpu, table_va(c.pmap(), to.add(line)));
     }
 }
 
@@ -293,7 +294,7 @@ pub(crate) fn release<C: PmapCtx + ?Sized>(c: &mut C, cpu: CpuId, space: SpaceId
         if L1Descriptor(there).table() == Some(directory.table) {
             c.store(cpu, at, Width::Word, 0, false)
                 .expect("tables are mapped by a section");
-            routine::pte_sync(c, cpu, at);
+            edit::routine::pte_sync(c, cpu, at);
         }
     }
     let pmap = c.pmap_mut();

@@ -31,6 +31,21 @@ fn corpus_md_is_up_to_date() {
 }
 
 #[test]
+fn every_deduced_defect_has_a_verdict_for_each_parameter_set() {
+    for defect in lab::case::parameters::DEFECTS {
+        let of = |d: &&lab::case::parameters::Deduced| d.defect == defect;
+        let mut cases = CORPUS.deduced.iter().filter(of).peekable();
+        assert!(cases.peek().is_some(), "{defect}: no case");
+        for case in cases {
+            assert!(
+                !case.verdicts.is_empty() && !case.sentence.is_empty(),
+                "{case:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn what_is_missing_says_what_it_needs() {
     for missing in &CORPUS.missing {
         let words = [&missing.slug, &missing.mechanism, &missing.needs];

@@ -2,6 +2,7 @@
 //! verdict that names both places, the access and what should have prevented it.
 
 mod common;
+mod mutants;
 
 use lab::World;
 use lab::case::{self, Action, Case, Line};

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::parameters::{self, Deduced};
 use super::suite::{self, Played};
 
 /// The file of what cannot be expressed, in the directory of the cases.
@@ -20,6 +21,8 @@ pub struct Corpus {
     pub cases: Vec<Entry>,
     /// What cannot be a case yet.
     pub missing: Vec<Missing>,
+    /// Deduced defects on every set of parameters.
+    pub deduced: Vec<Deduced>,
 }
 
 /// A case on one machine.
@@ -67,13 +70,20 @@ impl Corpus {
     pub fn gather(root: &Path) -> Result<Self, String> {
         let shown = root.display();
         let files = suite::files(root, "kdl").map_err(|e| format!("{shown}: {e}"))?;
-        let mut cases = Vec::new();
+        let (mut cases, mut deduced) = (Vec::new(), Vec::new());
         for file in files {
             let played = suite::play(&file).map_err(|e| e.to_string())?;
             cases.extend(entries(root, &played));
+            if let Some(defect) = parameters::defect(&played.case) {
+                deduced.push(parameters::deduce(&played, defect)?);
+            }
         }
         let missing = missing(root)?;
-        Ok(Self { cases, missing })
+        Ok(Self {
+            cases,
+            missing,
+            deduced,
+        })
     }
 
     /// The corpus as Markdown.
@@ -96,6 +106,7 @@ impl Corpus {
                 let _ = writeln!(out, "  - `{policy}`: {because}");
             }
         }
+        out.push_str(&parameters::markdown(&self.deduced));
         out.push_str(MISSING_HEAD);
         for m in &self.missing {
             let _ = writeln!(out, "| {} | {} | {} |", m.slug, m.mechanism, m.needs);

@@ -19,6 +19,7 @@
 
 pub mod corpus;
 mod explain;
+pub mod parameters;
 mod parse;
 mod run;
 pub mod suite;
@@ -26,7 +27,7 @@ mod write;
 
 pub use explain::{explain, tell_verdict};
 pub use parse::{CaseError, parse, read};
-pub use run::{Row, StepRecord, run, run_one};
+pub use run::{Row, StepRecord, run, run_one, run_under};
 pub use write::{op_text, write};
 
 use crate::op::Op;

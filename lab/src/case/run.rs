@@ -80,6 +80,8 @@ pub struct Row {
     pub verdicts: Verdicts,
     /// Cycles by class.
     pub cycles: BTreeMap<&'static str, u64>,
+    /// Fingerprints of the state after each step, if they were asked for.
+    pub prints: Vec<u64>,
 }
 
 impl Row {
@@ -93,6 +95,11 @@ impl Row {
 
 /// Runs a case under one policy.
 pub fn run_one(case: &Case, profile: Arc<Profile>, policy: Policy) -> Row {
+    run_under(case, profile, policy, false)
+}
+
+/// The same; `watch` asks for fingerprints.
+pub fn run_under(case: &Case, profile: Arc<Profile>, policy: Policy, watch: bool) -> Row {
     let mut state = if case.has_processes() {
         system::boot(profile.clone(), |_| {})
     } else {
@@ -117,6 +124,7 @@ pub fn run_one(case: &Case, profile: Arc<Profile>, policy: Policy) -> Row {
         steps: Vec::new(),
         page: None,
         players: Players::default(),
+        prints: watch.then(Vec::new),
     };
     runner.prepare();
     for line in &case.lines {
@@ -127,7 +135,7 @@ pub fn run_one(case: &Case, profile: Arc<Profile>, policy: Policy) -> Row {
         }
     }
     runner.finish();
-    let steps = runner.steps;
+    let (steps, prints) = (runner.steps, runner.prints.unwrap_or_default());
     let cost = world.state.machine.cost;
     let cycles = machine::Class::ALL
         .iter()
@@ -139,6 +147,7 @@ pub fn run_one(case: &Case, profile: Arc<Profile>, policy: Policy) -> Row {
         steps,
         verdicts: world.observer.verdicts,
         cycles,
+        prints,
     }
 }
 
@@ -158,6 +167,8 @@ struct Runner<'a> {
     /// The page that the last operation was about.
     page: Option<Frame>,
     players: Players,
+    /// Fingerprints, if they are wanted.
+    prints: Option<Vec<u64>>,
 }
 
 impl Runner<'_> {
@@ -222,6 +233,9 @@ impl Runner<'_> {
         let _span = tracing::info_span!("step", number = self.steps.len() + 1, text).entered();
         self.world.observer.set_context(&context);
         let outcome = action(self.world);
+        if let Some(prints) = &mut self.prints {
+            prints.push(self.world.state.fingerprint());
+        }
         if let Some(broken) = self.world.state.check() {
             self.world.mark(CPU0, Mark::BrokenRule(broken));
         }

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use machine::Profile;
-use machine::profile::Lookup;
 use pmap::{Policy, Status};
 
 use super::{Case, CaseError, Expectation, Row, read, run_one, tell_verdict};
@@ -64,13 +63,6 @@ pub fn orphans(root: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether a policy is meant for a machine. The yardsticks are for all; the others know caches that are
-/// looked up by virtual address.
-pub fn fits(policy: &Policy, profile: &Profile) -> bool {
-    let yardstick = policy.name == "always-flush" || matches!(policy.status, Status::Yardstick(_));
-    yardstick || profile.dcache.lookup == Lookup::Vivt
-}
-
 /// The machines of a case: by name, or by the path of a profile beside the case.
 ///
 /// # Errors
@@ -122,7 +114,7 @@ pub fn machine(file: &Path, name: &str) -> Result<Arc<Profile>, CaseError> {
 pub fn policies(case: &Case, profile: &Profile) -> Vec<Policy> {
     let wanted = |p: &Policy| case.policies.is_empty() || case.policies.iter().any(|n| n == p.name);
     pmap::policy::all()
-        .filter(|p| wanted(p) && fits(p, profile))
+        .filter(|p| wanted(p) && p.fits(profile))
         .collect()
 }
 

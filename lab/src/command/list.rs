@@ -1,10 +1,11 @@
 //! `pmaplab list`: what there is.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use machine::Profile;
-use pmap::Status;
+use pmap::Policy;
 use serde_json::{Value, json};
 
 use super::{Ended, print};
@@ -57,11 +58,19 @@ pub fn run(args: &ListArgs) -> super::Result {
         text.push_str(&format!("{}\n", heading(what)));
         for (name, about) in &rows {
             text.push_str(&format!("  {name:<30} {about}\n"));
+            if args.what == Some(What::Policies) {
+                let policy = pmap::policy::by_name(name);
+                text.push_str(&policy.map_or(String::new(), |p| exceptions(&p)));
+            }
         }
         let values: Vec<Value> = rows
             .iter()
             .map(|(n, a)| json!({"name": n, "about": a}))
             .collect();
+        let values = match what {
+            What::Policies => with_status(values),
+            _ => values,
+        };
         lists.insert(heading(what).to_owned(), Value::Array(values));
     }
     if args.json {
@@ -69,6 +78,33 @@ pub fn run(args: &ListArgs) -> super::Result {
     }
     print(&text);
     Ok(Ended::Clean)
+}
+
+/// What each policy claims to be, on each machine.
+fn with_status(mut rows: Vec<Value>) -> Vec<Value> {
+    for (row, policy) in rows.iter_mut().zip(pmap::policy::all()) {
+        row["status"] = json!(policy.status.to_string());
+        let machines = Profile::names().filter_map(Profile::embedded);
+        let on = machines.map(|m| (m.name.clone(), json!(policy.status_on(&m))));
+        row["status_on"] = Value::Object(on.collect());
+    }
+    rows
+}
+
+/// Where a policy's claim is another than in general, for the list of policies alone.
+fn exceptions(policy: &Policy) -> String {
+    let general = policy.status.to_string();
+    let mut by_claim: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for machine in Profile::names().filter_map(Profile::embedded) {
+        let here = policy.status_on(&machine);
+        if here != general {
+            by_claim.entry(here).or_default().push(machine.name.clone());
+        }
+    }
+    let told = by_claim
+        .iter()
+        .map(|(claim, machines)| format!("{:32} on {}: {claim}\n", "", machines.join(", ")));
+    told.collect()
 }
 
 fn heading(what: What) -> &'static str {
@@ -84,12 +120,7 @@ fn heading(what: What) -> &'static str {
 fn rows(what: What) -> Vec<(String, String)> {
     match what {
         What::Policies => pmap::policy::all()
-            .map(|p| {
-                (
-                    p.name.to_owned(),
-                    format!("{} ({})", p.about, status(p.status)),
-                )
-            })
+            .map(|p| (p.name.to_owned(), format!("{} ({})", p.about, p.status)))
             .collect(),
         What::Machines => Profile::names()
             .filter_map(Profile::embedded)
@@ -102,14 +133,5 @@ fn rows(what: What) -> Vec<(String, String)> {
             .map(|g| (g.name.to_owned(), format!("{} bytes", g.bytes.len())))
             .collect(),
         What::Corpus => Vec::new(),
-    }
-}
-
-fn status(status: Status) -> String {
-    match status {
-        Status::Reference => "reference".to_owned(),
-        Status::Proposal => "proposal".to_owned(),
-        Status::Historic(defects) => format!("historic: {defects}"),
-        Status::Yardstick(defects) => format!("yardstick: forgets {defects}"),
     }
 }

@@ -7,6 +7,7 @@ mod diff;
 mod exec;
 mod explore;
 mod list;
+mod mutate;
 mod new;
 mod repair;
 mod replay;
@@ -58,6 +59,8 @@ enum Command {
     Slim(slim::SlimArgs),
     /// Find the cheapest change that makes an unsafe policy safe
     Repair(repair::RepairArgs),
+    /// Get each step of correct policies wrong and see whether anything finds it
+    Mutate(mutate::MutateArgs),
     /// Run cases under policies and tell what was found
     Replay(replay::ReplayArgs),
     /// Tell what differs between two policies: decisions, verdicts, costs
@@ -105,6 +108,7 @@ pub fn main() -> ExitCode {
         Command::Explore(args) => explore::run(&args),
         Command::Slim(args) => slim::run(&args),
         Command::Repair(args) => repair::run(&args),
+        Command::Mutate(args) => mutate::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::New(args) => new::run(&args),

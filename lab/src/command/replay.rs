@@ -20,6 +20,9 @@ pub struct ReplayArgs {
     /// Policy to run (repeatable); the ones the case names, or all, if none is given
     #[arg(long)]
     policy: Vec<String>,
+    /// An edit of the policies, as `pmaplab mutate` names them (repeatable): "drop tlb_flush_id at entered"
+    #[arg(long)]
+    edit: Vec<String>,
     /// Machine, by name or path; the one the case names, or sheevaplug, if none is given
     #[arg(long)]
     machine: Option<String>,
@@ -38,6 +41,7 @@ pub fn run(args: &ReplayArgs) -> super::Result {
         let case = case::read(file)?;
         for profile in machines(args, file, &case)? {
             for policy in policies(names(args, &case))? {
+                let policy = policy.edited_by(&args.edit.join("\n"))?;
                 let expected = case.expected(policy.name, &profile.name).cloned();
                 let row = case::run_one(&case, profile.clone(), policy);
                 print(&show(args, file, &case, &row));

@@ -63,9 +63,11 @@ impl Difference {
         let where_ = match self.section {
             "skeleton" => format!("the skeleton's {first}:"),
             "entered" | "order" => format!("mapped in this order, {first}: {rest}:"),
-            "changed" => format!("{first}, then {rest}:"),
-            "later" => format!("{first}, {rest}:"),
-            "mapping" => format!("at {first}, to {rest}:"),
+            "changed" | "later" => format!("{first}, {rest}:"),
+            "mapping" => {
+                let of_mapping = place.iter().skip(1).copied().collect::<Vec<_>>();
+                format!("at {first}, to {}:", of_mapping.join(", "))
+            }
             _ => format!("at {first}, besides:"),
         };
         format!("{where_}\n    {a}: {}\n    {b}: {}\n", self.a, self.b)

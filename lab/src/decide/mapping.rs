@@ -1,5 +1,6 @@
 //! The mappings that tables are about, and the tiny world that they are made in.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use machine::{Frame, Hw, Profile, VirtAddr};
@@ -45,17 +46,29 @@ pub fn ways() -> Vec<Way> {
 
 /// Its name in tables.
 pub fn name((who, prot): Way) -> String {
-    let rights = match prot {
+    let space = match who {
+        Who::Buffer => return "k".to_owned(),
+        Who::Kernel => "K",
+        Who::This => "A",
+        Who::Other => "B",
+    };
+    format!("{space}:{}", letters(prot))
+}
+
+/// Its name where its space is told apart.
+pub fn rights((who, prot): Way) -> String {
+    match who {
+        Who::Buffer => "k".to_owned(),
+        _ => format!("m:{}", letters(prot)),
+    }
+}
+
+fn letters(prot: Prot) -> &'static str {
+    match prot {
         R => "r",
         RX => "rx",
         RW => "rw",
         _ => "rwx",
-    };
-    match who {
-        Who::Buffer => "k".to_owned(),
-        Who::Kernel => format!("K:{rights}"),
-        Who::This => format!("A:{rights}"),
-        Who::Other => format!("B:{rights}"),
     }
 }
 
@@ -171,75 +184,92 @@ impl Bench {
             .pmap_protect(CPU0, who.space(), va, va.add(bytes), prot - Prot::WRITE);
     }
 
+    /// How these mappings are, in this order; nothing of those that no list knows.
+    pub fn states(&self, order: impl IntoIterator<Item = usize>) -> Vec<Option<Caching>> {
+        order.into_iter().map(|n| self.look(n)).collect()
+    }
+
     /// The mappings that are there.
     pub fn present(&self) -> Vec<usize> {
         let there = |n: &usize| self.look(*n).is_some();
         (0..self.ways.len()).filter(there).collect()
     }
 
-    /// Which mappings are not cached, and what else is odd about them; empty if all are cached.
-    pub fn seen(&self) -> String {
-        let all: Vec<usize> = (0..self.ways.len()).collect();
-        self.seen_of(&all)
-    }
-
-    /// The same of these mappings only, which are numbered from 1 in this order.
-    pub fn seen_of(&self, order: &[usize]) -> String {
-        let numbered = order.iter().enumerate();
-        let seen: Vec<(usize, Seen)> = numbered
-            .filter_map(|(place, n)| Some((place + 1, self.look(*n)?)))
-            .collect();
-        let list = |is: fn(&Seen) -> bool| {
-            let these = seen.iter().filter(|(_, s)| is(s));
-            let these: Vec<String> = these.map(|(n, _)| n.to_string()).collect();
-            match these.len() {
-                n if n == order.len() && n > 1 => "all".to_owned(),
-                _ => these.join(" "),
-            }
-        };
-        let parts = [
-            ("uncached", list(|s| !s.cached && s.flagged)),
-            ("uncached, not flagged", list(|s| !s.cached && !s.flagged)),
-            (
-                "flagged uncached, but cached",
-                list(|s| s.cached && s.flagged),
-            ),
-            ("read-only", list(|s| s.buffer && !s.writable)),
-        ];
-        let said = parts.iter().filter(|(_, who)| !who.is_empty());
-        let said: Vec<String> = said.map(|(what, who)| format!("{what}: {who}")).collect();
-        said.join("; ")
-    }
-
-    fn look(&self, n: usize) -> Option<Seen> {
+    fn look(&self, n: usize) -> Option<Caching> {
         let (who, va) = (self.ways[n].0, self.va(n));
         let pmap = self.world.pmap();
         let page = pmap.page(self.page());
         let buffer = who == Who::Buffer;
         if page.kva == va && who.space().is_kernel() {
-            return Some(Seen {
-                buffer,
+            return Some(Caching {
                 cached: page.kva_pte.cacheable(),
                 flagged: false,
-                writable: page.kva_pte.writable(),
+                read_only: buffer && !page.kva_pte.writable(),
             });
         }
         let entry = pmap
             .mappings(self.page())
             .find(|m| m.space == who.space() && m.va == va)?;
-        Some(Seen {
-            buffer,
+        Some(Caching {
             cached: entry.pte.cacheable(),
             flagged: entry.flags.contains(PvFlags::NC),
-            writable: entry.pte.writable(),
+            read_only: buffer && !entry.pte.writable(),
         })
     }
 }
 
 /// One mapping, as it is.
-struct Seen {
-    buffer: bool,
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Caching {
     cached: bool,
     flagged: bool,
-    writable: bool,
+    read_only: bool,
+}
+
+impl Caching {
+    /// What a mapping is when nothing speaks against it.
+    pub const USUAL: Caching = Caching {
+        cached: true,
+        flagged: false,
+        read_only: false,
+    };
+
+    /// The state in words.
+    pub fn name(self) -> String {
+        let cached = match (self.cached, self.flagged) {
+            (true, false) => "cached",
+            (false, true) => "uncached",
+            (false, false) => "uncached, not flagged",
+            (true, true) => "flagged uncached, but cached",
+        };
+        match self.read_only {
+            true => format!("{cached}, read-only"),
+            false => cached.to_owned(),
+        }
+    }
+}
+
+/// Which mappings are not as they were to be, numbered from 1; empty if all are.
+pub fn difference(
+    states: &[Option<Caching>],
+    usual: impl Iterator<Item = Option<Caching>>,
+) -> String {
+    let mut by_state: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (n, (is, was)) in states.iter().zip(usual).enumerate() {
+        let Some(is) = is.filter(|_| *is != was) else {
+            continue;
+        };
+        let numbers = by_state.entry(is.name()).or_default();
+        numbers.push((n + 1).to_string());
+    }
+    let told = by_state.into_iter().map(|(state, numbers)| {
+        let all = numbers.len() == states.len() && numbers.len() > 1;
+        let numbers = if all {
+            "all".to_owned()
+        } else {
+            numbers.join(" ")
+        };
+        format!("{state}: {numbers}")
+    });
+    told.collect::<Vec<_>>().join("; ")
 }

@@ -8,8 +8,9 @@
 //! with a snapshot of an earlier one as well as with another policy.
 //!
 //! Mappings are written `who:rights`: `k` the buffer cache's (`pmap_kenter`), `K` the kernel's by
-//! `pmap_enter`, `A` the user space that runs or ran last, `B` another; rights `ro` is r or rx, `w` is rw
-//! or rwx, `any` is all four. Outcomes number the mappings from 1, in the order of the line.
+//! `pmap_enter`, `A` the user space that runs or ran last, `B` another, `m` whoever's; rights `ro` is r or rx, `w` is rw
+//! or rwx, `any` is all four. Outcomes number the mappings from 1, in the order of the line. Where a line is about
+//! one mapping in many sets, an outcome that not all sets have says in how many it is.
 
 mod boxes;
 mod diff;
@@ -17,8 +18,10 @@ mod mapping;
 mod probe;
 mod record;
 
+pub use boxes::join as joined;
 pub use diff::{Difference, difference};
 pub use probe::table;
+pub(crate) use record::moments;
 
 use std::collections::BTreeMap;
 
@@ -35,17 +38,14 @@ pub const SECTIONS: [(&str, &str); 7] = [
         "all cached",
     ),
     (
-        "order: the same mappings in another order end otherwise",
+        "order: what is otherwise if they are entered in this order",
         "as in the order above",
     ),
     (
-        "changed: one left or got other rights, and the rest is not as if entered so",
+        "changed: what one that goes, or gets or loses WRITE, leaves otherwise than entering would",
         "as if entered so",
     ),
-    (
-        "later: what else changes which mappings are cached",
-        "as before",
-    ),
+    ("later: what else changes a mapping", "as before"),
     ("mapping: what is done to one mapping", "nothing"),
     ("whole: what is done besides", "nothing"),
 ];

@@ -1,16 +1,18 @@
 //! Makes a policy's table: enters every set of mappings in a tiny world and does everything to it.
 
+use std::collections::BTreeMap;
+use std::iter::repeat;
+
 use machine::{Access, Hw, Step};
 use pmap::{BufferEvent, DmaOp, KernelUse, PmapVerbs, Policy, Prot};
 
-use super::mapping::{self, A, B, Bench, Situation, Way, Who};
+use super::mapping::{self, A, B, Bench, Caching, Situation, Way, Who, difference};
 use super::record::Record;
 use super::{Outcomes, Point, Table};
 use crate::op::{CPU0, Op, Page, Va, frame};
 
 /// Largest set of mappings.
 const SET_MAX: usize = 3;
-const ORDINALS: [&str; SET_MAX] = ["1st", "2nd", "3rd"];
 
 /// A policy's decision table.
 pub fn table(policy: &Policy) -> Table {
@@ -18,6 +20,8 @@ pub fn table(policy: &Policy) -> Table {
     let mut probe = Probe {
         bases: [base(Situation::Runs), base(Situation::Thread)],
         record: Record::default(),
+        entered: BTreeMap::new(),
+        tallies: Default::default(),
         table: Table {
             policy: policy.name.to_owned(),
             ..Table::default()
@@ -37,6 +41,9 @@ pub fn table(policy: &Policy) -> Table {
         }
     }
     probe.ranges();
+    for (section, tally) in [3, 4].into_iter().zip(std::mem::take(&mut probe.tallies)) {
+        probe.table.sections[section] = told(tally, super::SECTIONS[section].1);
+    }
     let (mappings, whole) = probe.record.outcomes();
     probe.table.sections[5] = mappings;
     probe.table.sections[6] = whole;
@@ -68,7 +75,14 @@ struct Probe {
     bases: [(Situation, Bench); 2],
     record: Record,
     table: Table,
+    /// How the mappings of each set are when they were entered in the table's order.
+    entered: BTreeMap<Point, Vec<Option<Caching>>>,
+    /// For the sections of what happens later: how often a mapping ended how.
+    tallies: [Tally; 2],
 }
+
+/// Outcomes of one mapping over all sets, with how many sets each is in.
+type Tally = BTreeMap<Point, BTreeMap<String, u32>>;
 
 /// A verb's effect on a set.
 type Verb<'a> = &'a dyn Fn(&mut Bench);
@@ -91,37 +105,36 @@ impl Probe {
     }
 
     fn set(&mut self, section: usize, point: Point, outcome: String) {
-        let usual = super::SECTIONS[section].1;
-        if !outcome.is_empty() && outcome != usual {
+        if !outcome.is_empty() {
             self.table.sections[section].insert(point, outcome);
         }
     }
 
     fn entered(&mut self, situation: Situation, ways: &[Way]) {
-        let seen = self.build(situation, ways).seen();
-        self.set(1, point(situation, None, ways), seen);
+        let states = self.build(situation, ways).states(0..ways.len());
+        let point = point(situation, ways);
+        let seen = difference(&states, repeat(Some(Caching::USUAL)));
+        self.set(1, point.clone(), seen);
+        self.entered.insert(point, states);
     }
 
-    /// What [`Probe::entered`] said of a set.
-    fn as_entered(&self, situation: Situation, ways: &[Way]) -> String {
-        let found = self.table.sections[1].get(&point(situation, None, ways));
+    /// How the mappings of a set are that were entered as they are now.
+    fn as_entered(&self, situation: Situation, ways: &[Way]) -> Vec<Option<Caching>> {
+        let found = self.entered.get(&point(situation, ways));
         found.cloned().unwrap_or_default()
     }
 
     fn orders(&mut self, situation: Situation, ways: &[Way]) {
-        let usual = self.build(situation, ways).seen();
+        let usual = self.as_entered(situation, ways);
         for order in orders(ways.len()) {
             let other: Vec<Way> = order.iter().map(|n| ways[*n]).collect();
             if other.iter().zip(ways).all(|(a, b)| a.0 == b.0) {
                 continue;
             }
             let bench = self.build(situation, &other);
-            let place = |n| order.iter().position(|m| *m == n).unwrap_or(n);
-            let inverse: Vec<usize> = (0..ways.len()).map(place).collect();
-            if bench.seen_of(&inverse) != usual {
-                let seen = cached_if_empty(bench.seen());
-                self.set(2, point(situation, None, &other), seen);
-            }
+            let states = bench.states(0..other.len());
+            let seen = difference(&states, order.iter().map(|n| usual[*n]));
+            self.set(2, point(situation, &other), seen);
         }
     }
 
@@ -133,10 +146,8 @@ impl Probe {
             self.record.take(&mut bench, Some(n));
             let mut rest = ways.to_vec();
             rest.remove(n);
-            let rest_order: Vec<usize> = (0..ways.len()).filter(|m| *m != n).collect();
-            let seen = bench.seen_of(&rest_order);
-            let what = format!("gone from {}", ORDINALS[n]);
-            self.compare(situation, (&what, Some(ways[n])), &rest, seen);
+            let states = bench.states((0..ways.len()).filter(|m| *m != n));
+            self.compare(situation, ("gone", ways[n]), (&rest, None), &states);
             self.rights(situation, &built, n);
         }
     }
@@ -150,31 +161,44 @@ impl Probe {
         let mut bench = built.clone();
         let what = if prot.contains(Prot::WRITE) {
             bench.protect(n);
-            "write taken from the"
+            "write taken"
         } else {
             bench.ways[n].1 = prot | Prot::WRITE;
             bench.make(n);
-            "write given to the"
+            "write given"
         };
         self.record.take(&mut bench, Some(n));
-        let (now, seen) = (bench.ways.clone(), bench.seen());
-        let what = format!("{what} {}", ORDINALS[n]);
-        self.compare(situation, (&what, None), &now, seen);
+        let (now, states) = (bench.ways.clone(), bench.states(0..bench.ways.len()));
+        self.compare(situation, (what, now[n]), (&now, Some(n)), &states);
     }
 
+    /// Compares each mapping with how it were if all had been entered as they are now.
     fn compare(
         &mut self,
         situation: Situation,
-        (what, gone): (&str, Option<Way>),
-        ways: &[Way],
-        seen: String,
+        (what, whom): (&str, Way),
+        (ways, it): (&[Way], Option<usize>),
+        states: &[Option<Caching>],
     ) {
-        if seen != self.as_entered(situation, ways) {
-            let mut point = point(situation, Some(what), ways);
-            let gone = gone.map(mapping::name);
-            point.splice(1..1, gone);
-            self.set(3, point, cached_if_empty(seen));
+        let usual = self.as_entered(situation, ways);
+        for (n, (is, was)) in states.iter().zip(usual).enumerate() {
+            let role = if it == Some(n) { "it" } else { "another" };
+            let mut point = vec![what.to_owned(), mapping::name(whom)];
+            point.extend([situation.name().to_owned(), role.to_owned()]);
+            point.push(mapping::name(ways[n]));
+            self.tally(3, point, *is, was);
         }
+    }
+
+    fn tally(&mut self, section: usize, point: Point, is: Option<Caching>, was: Option<Caching>) {
+        let Some(now) = is else { return };
+        let usual = super::SECTIONS[section].1;
+        let outcome = match is == was {
+            true => usual.to_owned(),
+            false => now.name(),
+        };
+        let of_point = self.tallies[section - 3].entry(point).or_default();
+        *of_point.entry(outcome).or_default() += 1;
     }
 
     fn later(&mut self, situation: Situation, ways: &[Way]) {
@@ -237,10 +261,12 @@ impl Probe {
         verb(&mut bench);
         self.record.take(&mut bench, None);
         let left = bench.present();
-        let seen = bench.seen_of(&left);
-        if seen != built.seen_of(&left) {
-            let point = point(situation, Some(what), &built.ways);
-            self.set(4, point, cached_if_empty(seen));
+        let before = built.states(left.iter().copied());
+        let after = bench.states(left.iter().copied());
+        for (n, (is, was)) in left.into_iter().zip(after.into_iter().zip(before)) {
+            let mut point = vec![what.to_owned(), situation.name().to_owned()];
+            point.push(mapping::name(built.ways[n]));
+            self.tally(4, point, is, was);
         }
     }
 
@@ -353,18 +379,27 @@ fn fault(b: &mut Bench, access: Access) {
         .pmap_fault_fixup(CPU0, space, va, access, !space.is_kernel());
 }
 
-fn point(situation: Situation, what: Option<&str>, ways: &[Way]) -> Point {
-    let mut point: Point = what.map(str::to_owned).into_iter().collect();
-    point.push(situation.name().to_owned());
-    point.extend(ways.iter().map(|w| mapping::name(*w)));
-    point
+fn point(situation: Situation, ways: &[Way]) -> Point {
+    let names = ways.iter().map(|w| mapping::name(*w));
+    std::iter::once(situation.name().to_owned())
+        .chain(names)
+        .collect()
 }
 
-fn cached_if_empty(seen: String) -> String {
-    match seen.is_empty() {
-        true => "all cached".to_owned(),
-        false => seen,
-    }
+/// Tallies as outcomes: the usual one alone is not told, and of several each with its sets.
+fn told(tally: Tally, usual: &str) -> Outcomes {
+    let one = |(point, outcomes): (Point, BTreeMap<String, u32>)| {
+        if outcomes.keys().all(|o| o == usual) {
+            return None;
+        }
+        let all = outcomes.len() == 1;
+        let parts = outcomes.into_iter().map(|(outcome, sets)| match all {
+            true => outcome,
+            false => format!("{outcome} in {sets}"),
+        });
+        Some((point, parts.collect::<Vec<_>>().join(" / ")))
+    };
+    tally.into_iter().filter_map(one).collect()
 }
 
 fn orders(len: usize) -> Vec<Vec<usize>> {

@@ -19,10 +19,10 @@ pub struct Record {
 }
 
 /// A moment at which the rule was asked, and its plan.
-struct Moment {
-    hook: Hook,
+pub(crate) struct Moment {
+    pub(crate) hook: Hook,
     left: usize,
-    steps: Vec<PlanStep>,
+    pub(crate) steps: Vec<PlanStep>,
 }
 
 impl Record {
@@ -56,9 +56,9 @@ impl Record {
             };
             let point = vec![
                 hook.clone(),
-                mapping::name(bench.ways[n]),
-                standing(bench, n).to_owned(),
                 role.to_owned(),
+                standing(bench, n).to_owned(),
+                mapping::rights(bench.ways[n]),
             ];
             let seen = self.mappings.entry(point).or_default();
             seen.insert(steps.join(" "));
@@ -83,7 +83,7 @@ impl Record {
 }
 
 /// Plans nest: a step may make the pmap ask again before the next step of the outer plan.
-fn moments(entries: impl Iterator<Item = Entry>) -> Vec<Moment> {
+pub(crate) fn moments(entries: impl Iterator<Item = Entry>) -> Vec<Moment> {
     let mut open: Vec<Moment> = Vec::new();
     let mut done = Vec::new();
     for entry in entries {

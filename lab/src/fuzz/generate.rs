@@ -23,6 +23,20 @@ pub fn sequence(
     caller: Caller,
     ops_max: usize,
 ) -> Result<Vec<Op>> {
+    sequence_after(u, ground, caller, &[], ops_max)
+}
+
+/// The same with a beginning that is given, and legal.
+///
+/// # Errors
+/// As [`sequence`].
+pub fn sequence_after(
+    u: &mut Unstructured<'_>,
+    ground: &Ground,
+    caller: Caller,
+    beginning: &[Op],
+    ops_max: usize,
+) -> Result<Vec<Op>> {
     // Three kinds in four are on.
     let swarm = u.arbitrary::<u32>()? | u.arbitrary::<u32>()?;
     let mut maker = Maker {
@@ -30,6 +44,10 @@ pub fn sequence(
         ops: Vec::with_capacity(ops_max + 8),
         serial: 0,
     };
+    for op in beginning {
+        maker.push(*op);
+    }
+    maker.serial = beginning.len() as u8;
     while !u.is_empty() && maker.ops.len() < ops_max {
         let kind = u.arbitrary::<u8>()? % KINDS;
         if swarm >> kind & 1 == 1 {

@@ -17,6 +17,7 @@
 
 use machine::Profile;
 use machine::profile::TableProfile;
+use pmap::skeleton::Part;
 use pmap::{Layout, Policy};
 
 use crate::op::{Event, Op, Page, Rights, Space, Use, Va};
@@ -130,7 +131,7 @@ impl Caller {
     pub fn of(policy: &Policy) -> Self {
         Self {
             announces: !policy.name.ends_with("-fault"),
-            aliases: !policy.skeleton.name.starts_with("netbsd"),
+            aliases: policy.skeleton.kenter.contains(&Part::Track),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Edits of a policy, as data: steps dropped from a plan, moved, replaced, narrowed or added; parts of a
-//! skeleton dropped, moved or swapped; its conditions set.
+//! skeleton dropped, moved or swapped, its conditions set; micro-steps left out of a CPU routine.
 //!
 //! A rule is a plain function; its answers can still be changed without touching it, because a policy
 //! carries a list of edits that are applied after the rule was asked. Planted faults, mutants, slimmed and
@@ -16,6 +16,7 @@
 //! skeleton remove drop sync
 //! skeleton kremove move zero before will-leave
 //! condition sticky-uncached on
+//! routine idcache_range drop drain
 //! ```
 //!
 //! `#n` picks the n-th step of that name in the plan (from 0); without it the edit works on every one.
@@ -23,12 +24,14 @@
 mod condition;
 mod moment;
 mod plan;
+pub(crate) mod routine;
 mod skeleton;
 mod text;
 
 pub use condition::{Condition, ConditionEdit};
 pub use moment::Moment;
 pub use plan::{Change, PlanEdit, Spot, Target, Which};
+pub use routine::{RoutineEdit, RoutineName, StepKind, call as call_routine};
 pub use skeleton::{PartChange, SkeletonEdit, VerbParts};
 
 use crate::policy::Policy;
@@ -42,16 +45,20 @@ pub enum Edit {
     Skeleton(SkeletonEdit),
     /// Of a fact of its bookkeeping.
     Condition(ConditionEdit),
+    /// Of a CPU routine.
+    Routine(RoutineEdit),
 }
 
 impl Policy {
-    /// The policy with an edit more; skeleton edits work at once, plan edits when the rule is asked.
+    /// The policy with an edit more; skeleton edits work at once, the others when the rule is asked and
+    /// its plan is carried out.
     #[must_use]
     pub fn edited(mut self, edit: Edit) -> Self {
         match edit {
             Edit::Plan(edit) => self.edits.push(edit),
             Edit::Skeleton(edit) => edit.apply(&mut self.skeleton),
             Edit::Condition(edit) => edit.apply(&mut self.skeleton),
+            Edit::Routine(edit) => self.routine_edits.push(edit),
         }
         self
     }

@@ -5,9 +5,11 @@ use std::str::FromStr;
 
 use super::condition::CONDITIONS;
 use super::plan::Spot;
+use super::routine::{KINDS, ROUTINES};
 use super::skeleton::{PARTS, VERBS};
 use super::{
-    Change, ConditionEdit, Edit, Moment, PartChange, PlanEdit, SkeletonEdit, Target, Which,
+    Change, ConditionEdit, Edit, Moment, PartChange, PlanEdit, RoutineEdit, SkeletonEdit, Target,
+    Which,
 };
 use crate::plan::Do;
 
@@ -17,6 +19,7 @@ impl Display for Edit {
             Edit::Plan(edit) => edit.fmt(f),
             Edit::Skeleton(edit) => edit.fmt(f),
             Edit::Condition(edit) => edit.fmt(f),
+            Edit::Routine(edit) => edit.fmt(f),
         }
     }
 }
@@ -96,6 +99,13 @@ impl Display for ConditionEdit {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let state = if self.on { "on" } else { "off" };
         write!(f, "condition {} {state}", name(CONDITIONS, &self.what))
+    }
+}
+
+impl Display for RoutineEdit {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let routine = name(ROUTINES, &self.routine);
+        write!(f, "routine {routine} drop {}", name(KINDS, &self.drop))
     }
 }
 
@@ -210,7 +220,7 @@ impl<'a> Words<'a> {
             "insert" => Change::Insert(self.step()?, self.of(TARGETS)?, self.spot()?),
             _ => {
                 return Err(format!(
-                    "`{verb}`: expected drop, move, replace, narrow, widen, insert, skeleton or condition"
+                    "`{verb}`: expected drop, move, replace, narrow, widen, insert, skeleton, condition or routine"
                 ));
             }
         })
@@ -246,6 +256,12 @@ impl FromStr for Edit {
                 what: words.of(CONDITIONS)?,
                 on: words.of(&[(true, "on"), (false, "off")])?,
             }),
+            "routine" => {
+                let routine = words.of(ROUTINES)?;
+                words.expect("drop")?;
+                let drop = words.of(KINDS)?;
+                Edit::Routine(RoutineEdit { routine, drop })
+            }
             verb => {
                 let change = words.change(verb)?;
                 words.expect("at")?;
@@ -281,6 +297,7 @@ mod tests {
             "skeleton kremove move zero before will-leave",
             "condition kenter-referenced on",
             "condition lazy-switch off",
+            "routine idcache_range drop drain",
         ];
         for line in lines {
             let edit: Edit = line.parse().unwrap_or_else(|e| panic!("{line}: {e}"));

@@ -23,7 +23,7 @@ use machine::LineOp::CleanInvalidate;
 
 use crate::hook::{Facts, Hook, Mapping, Verb, View};
 use crate::plan::{Do, Plan};
-use crate::rule::vac_me_harder::{Kernel, harder};
+use crate::rule::vac_me_harder::harder;
 use crate::rule::{flush, freebsd_2010, life, tlb};
 use crate::types::{PvFlags, SpaceId};
 use crate::verbs::DmaOp;
@@ -72,7 +72,7 @@ pub fn fixed(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
 fn aliases(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
     let Some(s) = view.subject else { return };
     let va = matches!(hook, Hook::Entered).then_some(s.va);
-    harder(plan, view, facts, Kernel::AsFound, (s.space, va));
+    harder(plan, view, facts, (s.space, va));
 }
 
 fn will_leave(plan: &mut Plan, verb: Verb, m: &Mapping, nth: u32, facts: &Facts) {

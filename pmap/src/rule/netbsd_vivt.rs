@@ -7,8 +7,7 @@
 //! 1. A mapping was entered (at the end, after the entry is stored), left, or lost its write permission:
 //!    always.
 //! 2. A mapping that is flagged uncached is passed over even if it was just entered again with a cacheable
-//!    entry (B24). `-repaired`: then its flag is taken off first, so that it is decided anew.
-//!    A kernel writer that comes after a reading user is cached (`vac_me_harder`, 3). `-repaired`: not.
+//!    entry (B24).
 //!
 //! What is flushed:
 //! 3. `pmap_remove`: three pages one by one, at the fourth everything; the TLB once at the end
@@ -20,7 +19,13 @@
 //! 6. The rest as `life`.
 //!
 //! kenter mappings are on no list and buffers are kenter'd here, so nothing is done for what the kernel
-//! writes into them: NetBSD's own file layer goes through windows made by `pmap_enter`.
+//! writes into them: NetBSD's own file layer goes through UBC windows made by `pmap_enter`.
+//!
+//! `netbsd-vivt-repaired` is NetBSD's answer made right, and therefore two things: its file layer's windows,
+//! tracked as `pmap_enter` tracks them, read-only for readers and gone at release where a program executes
+//! the page (`windows.rs`); and below them the decision and the order of `freebsd-2010-repaired`, because
+//! `pmap_vac_me_harder` shares what that repairs: an entry stored cacheable and then passed over (B24), TLB
+//! copies flushed before the store (B28), other spaces' lines in the second level (B46).
 
 use machine::Frame;
 use machine::LineOp::{Clean, CleanInvalidate, Invalidate};
@@ -28,21 +33,18 @@ use machine::LineOp::{Clean, CleanInvalidate, Invalidate};
 use crate::hook::{Facts, Hook, Mapping, Verb, View};
 use crate::plan::{Do, Plan};
 use crate::rule::freebsd_2006::zero;
-use crate::rule::vac_me_harder::{Kernel, harder};
-use crate::rule::{freebsd_2010, life, tlb};
+use crate::rule::vac_me_harder::harder;
+use crate::rule::{freebsd_2010, life, repairs, tlb};
+use crate::skeleton::Skeleton;
 use crate::types::{PvFlags, SpaceId};
 
 /// The rule.
 pub fn plan(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
-    answer(Kernel::AsFound, hook, view, facts, plan);
-}
-
-fn answer(kernel: Kernel, hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
     match *hook {
         Hook::Entered | Hook::Changed | Hook::Left(_) => {
             if let Some(s) = view.subject {
                 let va = (*hook == Hook::Entered).then_some(s.va);
-                harder(plan, view, facts, kernel, (s.space, va));
+                harder(plan, view, facts, (s.space, va));
             }
         }
         Hook::Page(_) => {}
@@ -73,27 +75,13 @@ fn answer(kernel: Kernel, hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mu
     }
 }
 
-/// The rule without B24, and with kernel writers looked at.
-pub fn repaired(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
-    let entered = view.subject.filter(|_| *hook == Hook::Entered);
-    let out_of_step = |m: &Mapping| {
-        entered.is_some_and(|s| s.space == m.space && s.va == m.va)
-            && m.flags.contains(PvFlags::NC)
-            && m.pte.cacheable()
-    };
-    let Some(at) = view.mappings.iter().position(out_of_step) else {
-        return answer(Kernel::Concerned, hook, view, facts, plan);
-    };
-    let mut mappings = view.mappings.to_vec();
-    mappings[at].flags -= PvFlags::NC;
-    let (set, clear) = (PvFlags::empty(), PvFlags::NC);
-    let m = mappings[at];
-    plan.push(Do::Flags { set, clear }, m.space, m.va, 0);
-    let seen = View {
-        mappings: &mappings,
-        ..*view
-    };
-    answer(Kernel::Concerned, hook, &seen, facts, plan);
+/// The skeleton of `netbsd-vivt-repaired`: what NetBSD's facts are (a cached pmap, clearbit that passes over
+/// kernel mappings) and, in the order that is right, every mapping tracked, the file layer's windows too.
+pub fn repaired_skeleton() -> Skeleton {
+    Skeleton {
+        name: "netbsd-vivt-repaired",
+        ..repairs::repaired()
+    }
 }
 
 fn will_leave(plan: &mut Plan, verb: Verb, view: &View<'_>, nth: u32, facts: &Facts) {

@@ -16,7 +16,7 @@
 //!    That is the defect of 3: beside user spaces that only read, a *kernel* writer is not looked at when
 //!    the kernel's own mappings are decided. A kernel mapping that may write and comes after a user's is
 //!    uncached for the user's sake and then cached again for its own; the user's stays uncached and does
-//!    not see what waits in the kernel's lines. [`Kernel::Concerned`] decides without it.
+//!    not see what waits in the kernel's lines.
 //! 4. A mapping that becomes uncached is flushed, then its TLB copy, then its entry is stored; not so the
 //!    one that is being entered. Only mappings of a current space are flushed.
 
@@ -33,15 +33,6 @@ pub const UNC: u8 = 1;
 /// The page's bit: kernel mappings are uncached.
 pub const KNC: u8 = 2;
 const NC: u8 = UNC | KNC;
-
-/// Whether the kernel's mappings are uncached because one of them may write and a user maps the page.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kernel {
-    /// Only as a user space's own mappings are decided.
-    AsFound,
-    /// Also when the kernel's are.
-    Concerned,
-}
 
 /// What the table says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,7 +70,6 @@ pub fn harder(
     plan: &mut Plan,
     view: &View<'_>,
     facts: &Facts,
-    kernel: Kernel,
     (pm, va): (SpaceId, Option<VirtAddr>),
 ) {
     let Some(frame) = view.frame else { return };
@@ -91,7 +81,6 @@ pub fn harder(
         let mut page = Page {
             list: view.mappings.to_vec(),
             counts: view.counts,
-            concerned: kernel == Kernel::Concerned,
             bytes: facts.page,
             plan,
         };
@@ -111,7 +100,6 @@ pub fn harder(
 struct Page<'a> {
     list: Vec<Mapping>,
     counts: Counts,
-    concerned: bool,
     bytes: u32,
     plan: &'a mut Plan,
 }
@@ -133,13 +121,7 @@ impl Page<'_> {
         let cacheable = self.list.iter().filter(mine).filter(|m| !uncached(m));
         let cacheable = cacheable.count();
         let others = |m: &&Mapping| !mine(m);
-        let kernel_writer = self.list.iter().any(|m| m.space.is_kernel() && writes(m));
-        let concerned = self.concerned && kernel_writer;
-        let other_writer = self
-            .list
-            .iter()
-            .filter(others)
-            .any(|m| concerned || writes(m));
+        let other_writer = self.list.iter().filter(others).any(writes);
         let alone = entries < 2 || !writer;
         if !alone || (entries > 0 && pm.is_kernel() && other_writer) {
             let wanted = |m: &Mapping| mine(&m) && !uncached(m);

@@ -12,14 +12,15 @@
 //!    says so (`unmapped_buffers`). Still missing: copies through `pmap_copy_pages`, which leave the page's
 //!    other mappings cached, and GB_KVAALLOC.
 //!
-//! Everything else is `freebsd-2010`.
+//! Everything else is `freebsd-2010`; for `netbsd-vivt-repaired`, which has the windows of 2, it is
+//! `freebsd-2010-repaired`.
 
 use machine::LineOp::CleanInvalidate;
 use machine::VirtAddr;
 
 use crate::hook::{Facts, Hook, Mapping, View};
 use crate::plan::{Do, Plan};
-use crate::rule::freebsd_2010;
+use crate::rule::{Rule, freebsd_2010, repaired};
 use crate::skeleton::{Skeleton, freebsd_2010 as base};
 use crate::types::{PvFlags, SpaceId};
 use crate::verbs::BufferEvent;
@@ -54,8 +55,17 @@ pub fn unmapped_nosync(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut P
 
 /// `ubc-readonly-window`.
 pub fn ubc(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
+    ubc_over(freebsd_2010::plan, hook, view, facts, plan);
+}
+
+/// `netbsd-vivt-repaired`.
+pub fn ubc_repaired(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
+    ubc_over(repaired::plan, hook, view, facts, plan);
+}
+
+fn ubc_over(below: Rule, hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
     let Hook::Buffer(event, va) = *hook else {
-        return freebsd_2010::plan(hook, view, facts, plan);
+        return below(hook, view, facts, plan);
     };
     match event {
         BufferEvent::Acquired { write } => window(plan, view, va, write, facts),

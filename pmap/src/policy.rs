@@ -163,8 +163,7 @@ const POLICIES: &[Row] = &[
         "NetBSD's UBC windows over the repaired pmap: read-only for readers, text unmapped at release",
         rule::netbsd_vivt::repaired_skeleton,
         rule::windows::ubc_repaired,
-        // Not a reference: a writer who must read the block first loses its permission at io-done.
-        Status::Proposal,
+        Status::Reference,
     ),
     (
         "linux-vivt-2.6.24",

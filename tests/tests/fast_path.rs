@@ -36,7 +36,7 @@ const PROGRAMS: [&[&str]; 27] = [
     &["testsimple8", "20000"],
     &["tracer"],
 ];
-const INSTRUCTIONS: u64 = 400_000;
+const INSTRUCTIONS: u64 = 150_000;
 
 /// What must be the same.
 #[derive(PartialEq, Eq, Debug)]

@@ -4,8 +4,9 @@
 //!    syncer begins without getblk, it is mapped again as `pmap_kenter` does.
 //! 2. `ubc-readonly-window`: NetBSD's answer to the same problem (`uvm_bio.c`, `pmap-freebsd-netbsd.md` 2.5).
 //!    A reader's window is read-only, a writer's writable; released, it is unmapped if a program executes
-//!    the page, else it lingers with the permission it has. A device's transfer, which UBC makes through a
-//!    pager mapping of its own, needs a writable one here.
+//!    the page, else it lingers read-only. A device's transfer, which UBC makes through a pager mapping of its
+//!    own, needs a writable one here, which the window keeps until it is released: who holds it may be a
+//!    writer that had to read the block first.
 //! 3. `unmapped-buffers-nosync`: FreeBSD 2013 (4.6). The bus layer has no address to sync, and does nothing
 //!    (B7). `unmapped-buffers-sync`: it syncs through a short-lived mapping (`pmap_quick_enter_page`, 2015).
 //!    The file layer has no unmapped I/O yet, so the buffer is mapped while somebody holds it; its skeleton
@@ -71,10 +72,10 @@ fn ubc_over(below: Rule, hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut
         BufferEvent::Acquired { write } => window(plan, view, va, write, facts),
         BufferEvent::IoStart { read: true } => window(plan, view, va, true, facts),
         BufferEvent::IoStart { read: false } => map(plan, view, va, facts),
-        BufferEvent::IoDone { read: true } => window(plan, view, va, false, facts),
-        BufferEvent::Released if executed(view) && mapped(view).is_some() => {
-            plan.push(Do::BufferUnmap, K, va, facts.page);
-        }
+        BufferEvent::Released if mapped(view).is_some() => match executed(view) {
+            true => plan.push(Do::BufferUnmap, K, va, facts.page),
+            false => window(plan, view, va, false, facts),
+        },
         _ => {}
     }
 }

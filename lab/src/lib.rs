@@ -13,6 +13,7 @@ pub mod journal;
 pub mod mutate;
 pub mod op;
 pub mod oracle;
+pub mod parallel;
 pub mod process;
 pub mod record;
 pub mod scenario;

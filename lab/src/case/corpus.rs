@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::parameters::{self, Deduced};
 use super::suite::{self, Played};
+use crate::parallel;
 
 /// The file of what cannot be expressed, in the directory of the cases.
 const MISSING: &str = "missing.toml";
@@ -71,12 +72,16 @@ impl Corpus {
         let shown = root.display();
         let files = suite::files(root, "kdl").map_err(|e| format!("{shown}: {e}"))?;
         let (mut cases, mut deduced) = (Vec::new(), Vec::new());
-        for file in files {
-            let played = suite::play(&file).map_err(|e| e.to_string())?;
-            cases.extend(entries(root, &played));
-            if let Some(defect) = parameters::defect(&played.case) {
-                deduced.push(parameters::deduce(&played, defect)?);
-            }
+        let played = parallel::map(&files, |file| {
+            let played = suite::play(file).map_err(|e| e.to_string())?;
+            let defect = parameters::defect(&played.case);
+            let deduced = defect.map(|d| parameters::deduce(&played, d)).transpose()?;
+            Ok::<_, String>((entries(root, &played), deduced))
+        });
+        for of_case in played {
+            let (entries, defect) = of_case?;
+            cases.extend(entries);
+            deduced.extend(defect);
         }
         let missing = missing(root)?;
         Ok(Self {

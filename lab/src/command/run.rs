@@ -1,9 +1,7 @@
 //! `pmaplab run`: a scenario under policies.
 
-use std::num::NonZero;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -12,6 +10,7 @@ use pmap::Policy;
 use serde_json::{Value, json};
 
 use super::{Ended, Failure, machine, on_terminal, policies, policy, print};
+use crate::parallel;
 use crate::scenario::{self, company, predictions, sheevaplug, shell};
 use crate::tree::Tree;
 
@@ -132,37 +131,19 @@ fn sheevaplug(args: &RunArgs, profile: Arc<Profile>, policies: Vec<Policy>) -> s
     Ok(if found { Ended::Verdict } else { Ended::Clean })
 }
 
-/// Tells the story under each policy; policies share no state, so each core takes the next one.
+/// Tells the story under each policy.
 fn rows<T: Send>(
     policies: Vec<Policy>,
     progress: &ProgressBar,
     tell: impl Fn(Policy) -> Result<T, String> + Sync,
 ) -> Result<Vec<T>, Failure> {
-    let next = AtomicUsize::new(0);
-    let told = Mutex::new(policies.iter().map(|_| None).collect::<Vec<_>>());
-    let worker = || {
-        while let Some(policy) = policies.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let n = policies
-                .iter()
-                .position(|p| p.name == policy.name)
-                .unwrap_or(0);
-            let row = tell(policy.clone());
-            told.lock().unwrap_or_else(PoisonError::into_inner)[n] = Some(row);
-            progress.set_message(policy.name);
-            progress.inc(1);
-        }
-    };
-    std::thread::scope(|scope| {
-        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        for _ in 0..cores {
-            scope.spawn(worker);
-        }
+    let told = parallel::map(&policies, |policy| {
+        let row = tell(policy.clone());
+        progress.set_message(policy.name);
+        progress.inc(1);
+        row
     });
-    let told = told.into_inner().unwrap_or_else(PoisonError::into_inner);
-    told.into_iter()
-        .flatten()
-        .map(|row| row.map_err(Failure))
-        .collect()
+    told.into_iter().map(|row| row.map_err(Failure)).collect()
 }
 
 fn progress(steps: u64) -> ProgressBar {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use super::company::{Company, Visit};
 use super::stage::Stage;
-use crate::oracle::Kind;
+use crate::oracle::{Kind, Verdict};
 
 /// Turns of the loop by default; the seed's 0.78 s takes [`FULL_TURNS`].
 pub const TURNS: u32 = 200_000;
@@ -51,6 +51,9 @@ pub struct Row {
     pub cycles: BTreeMap<&'static str, u64>,
     /// Findings by act.
     pub verdicts: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
+    /// The first finding, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first: Option<String>,
     /// Old versions that the write act's program saw, by order; nothing if it did not end well.
     pub old_versions: BTreeMap<&'static str, Option<u32>>,
     /// Why the story ended early: a program that could not be executed, or did not end well.
@@ -194,6 +197,7 @@ pub fn tell(profile: &Arc<Profile>, policy: Policy, options: &Options) -> Result
         uncached_percent: BeforeAfter { before, after },
         cycles: by_class(&cost),
         verdicts: acts.verdicts,
+        first: stage.world.observer.verdicts.first.first().map(in_words),
         old_versions: acts.old_versions,
         stopped,
         company: Vec::new(),
@@ -202,6 +206,11 @@ pub fn tell(profile: &Arc<Profile>, policy: Policy, options: &Options) -> Result
         Some(why) if worst(&row).is_none() => Err(why.clone()),
         _ => Ok(row),
     }
+}
+
+fn in_words(v: &Verdict) -> String {
+    let at = v.va.map_or(String::new(), |va| format!(" at {va}"));
+    format!("{}{at}, {}: {}", v.kind.name(), v.during, v.because)
 }
 
 /// The worst kind a row found.

@@ -45,6 +45,12 @@ pub fn table(story: &Story, predictions: &[Prediction]) -> String {
         out,
         "\nbefore, after: the program's own time before and after somebody read its file; the seed has {SEED_RATIO:.1} times\nuncached: its mapped text pages; map-first, read-first: old versions executed of 32, or clean;\nfewer than 32 where the kernel's own data displaced a dirty line in time\nmaint., walk: cycles of the whole story"
     );
+    for row in &story.rows {
+        let died = row.old_versions.values().any(Option::is_none);
+        if let (true, Some(first)) = (died, &row.first) {
+            let _ = writeln!(out, "{} died of words like its first: {first}", row.policy);
+        }
+    }
     out.push_str(&company(story));
     if !predictions.is_empty() {
         let _ = writeln!(

@@ -21,7 +21,7 @@ use std::sync::LazyLock;
 use kern::{ExecError, KernCtx, KernVerbs, Limits, RunEnd};
 use lab::State;
 use lab::adversary::Adversary;
-use lab::oracle::{Kind, Oracle};
+use lab::oracle::{Kind, Oracle, Verdict};
 use lab::system::{self, CPU0, ProgramRun, Start};
 use lab::tree::Tree;
 use lab::world::World;
@@ -284,57 +284,41 @@ fn what_is_typed_in_is_what_user_mode_emulation_prints() {
     std::fs::remove_dir_all(&scratch).expect("it is ours");
 }
 
-/// How a program meets `bare`.
-#[derive(Clone, Copy, Debug)]
-enum How {
-    /// On a machine that was just booted: its text comes from the disk.
-    Cold,
-    /// See [`warm`].
-    Warm,
-    /// As cold, while the hardware evicts lines by this seed: what one address holds dirty reaches memory
-    /// after what another one wrote there.
-    Evicting(u64),
-}
-
-/// A world whose page cache a first run has filled, rightly, and that goes on under `bare`: what then
-/// goes wrong is what the program does, not how it came in.
-fn warm(program: &Program) -> World<Oracle> {
+/// The rule of `bare` on a machine where the program has run once and has just been executed again, all under
+/// `always-flush`: what goes wrong is what the program does, not how it came in. Under `bare` from the boot on,
+/// no program's header survives the exec window.
+fn bare(world: &mut World<Oracle>) {
     let policy = |name| pmap::policy::by_name(name).expect("a yardstick");
-    let (flush, bare) = (policy("always-flush"), policy("bare"));
-    let mut world = boot("sheevaplug", &flush);
-    let run = program.run(&mut world).expect("it can be executed");
-    program.check(&world, &run, "before bare");
-    let rule = bare.rule;
+    let rule = policy("bare").rule;
+    let flush = policy("always-flush");
     world.policy = std::sync::Arc::new(Policy { rule, ..flush });
-    world
 }
 
 #[test]
-fn under_bare_programs_execute_stale_words() {
+fn under_bare_programs_die_of_old_words() {
     if TREE.is_none() {
         return;
     }
-    let bare = pmap::policy::by_name("bare").expect("a yardstick");
+    let flush = pmap::policy::by_name("always-flush").expect("a yardstick");
     let hit = std::sync::Mutex::new(std::collections::BTreeSet::new());
-    let hows = [How::Cold, How::Warm, How::Evicting(5), How::Evicting(6)];
-    let jobs = PROGRAMS.iter().flat_map(|p| hows.map(|how| (p, how)));
-    in_parallel(jobs.collect(), |(program, how)| {
-        let mut world = match how {
-            How::Warm => warm(program),
-            _ => boot("sheevaplug", &bare),
-        };
-        let run = match how {
-            How::Evicting(seed) => program.run_against(&mut world, &mut Adversary::new(*seed, 20)),
-            _ => program.run(&mut world),
-        };
-        let right = run.as_ref().is_ok_and(|run| program.is_right(run));
+    in_parallel(PROGRAMS.iter().collect(), |program| {
+        let mut world = boot("sheevaplug", &flush);
+        let run = program.run(&mut world).expect("it can be executed");
+        program.check(&world, &run, "before bare");
+        world.kern_mut().feed(program.stdin.into());
+        let started = system::start(&mut world, &program.start()).expect("it can be executed");
+        bare(&mut world);
+        let end = world.run(CPU0, Limits::instructions(BUDGET));
+        let run = started.finish(&world, end);
+        let right = program.is_right(&run);
         let verdicts = &world.observer.verdicts;
-        let told = format!("{}, {how:?}: {:?}", program.name, verdicts.named());
+        let told = format!("{}: {:?}", program.name, verdicts.named());
         assert!(
             right || !verdicts.clean(),
             "wrong and not explained: {told}"
         );
-        let stale = verdicts.first.iter().find(|v| v.kind == Kind::StaleExec);
+        let of_words = |v: &&Verdict| matches!(v.kind, Kind::StaleExec | Kind::StaleRead);
+        let stale = verdicts.first.iter().find(of_words);
         if let Some(verdict) = stale.filter(|_| !right) {
             assert!(
                 !verdict.because.is_empty() && !verdict.during.is_empty(),

@@ -51,7 +51,7 @@ pub fn plan(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
         } => protect(view, start, len, plan),
         Hook::WillStore { verb, old, new } => {
             let write_goes = old.writable() && !new.writable();
-            let clean = matches!(verb, Verb::Enter | Verb::ClearWrite);
+            let clean = matches!(verb, Verb::Enter | Verb::ClearWrite | Verb::ClearModify);
             if let Some(m) = view.subject.filter(|m| write_goes && clean && m.live) {
                 plan.push(Do::Dcache(Clean), m.space, m.va, facts.page);
             }

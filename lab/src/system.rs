@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kern::{ExecError, KernCtx, KernVerbs, Limits, Pid, RunEnd};
 use machine::{Costs, CpuId, Observer, Profile};
-use pmap::Policy;
+use pmap::{PmapVerbs, Policy, SpaceId};
 use vfs_sim::{VfsConfig, VfsVerbs};
 
 use crate::adversary::Adversary;
@@ -68,6 +68,25 @@ pub fn world<O: Observer + Clone>(state: State, policy: Policy, observer: O) -> 
             .expect("an empty disk has room for a directory");
     }
     world
+}
+
+/// A world of bare spaces, the first of them running: as a case begins.
+///
+/// # Errors
+/// The machine has no room for so many.
+pub fn bare(profile: Arc<Profile>, policy: Policy, spaces: u8) -> Result<World<Oracle>, String> {
+    let state = State::boot(profile);
+    let oracle = oracle(&state);
+    let mut world = World::new(state, policy, oracle);
+    for _ in 0..spaces {
+        let made = world.pmap_create(CPU0);
+        made.ok_or_else(|| {
+            let name = &world.state.machine.profile().name;
+            format!("{name}: no room for {spaces} spaces")
+        })?;
+    }
+    world.cpu_switch(CPU0, Some(SpaceId(1)));
+    Ok(world)
 }
 
 /// What a program is started with.

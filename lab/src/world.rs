@@ -129,6 +129,14 @@ impl<O: Observer + Clone> World<O> {
         }
     }
 
+    /// Puts back what operations on bare pages can change: machine, pmap and observer; nothing is due any more.
+    pub fn put_back(&mut self, start: &Self) {
+        self.state.machine.clone_from(&start.state.machine);
+        self.state.pmap.clone_from(&start.state.pmap);
+        self.observer.clone_from(&start.observer);
+        (self.injection, self.infeasible) = (None, None);
+    }
+
     /// Runs the injected operation if it is due at this micro-step.
     #[inline]
     fn knock(&mut self, cpu: CpuId) {

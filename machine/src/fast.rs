@@ -21,176 +21,12 @@
 //! An access to a known page whose line is not in takes the plain path from the translation on, all others
 //! the whole of it: uncached accesses, write-through stores, unknown pages.
 
-use crate::cache::Cache;
 use crate::cost::Class;
 use crate::machine::Machine;
+use crate::memo::{Memo, NONE, Page};
 use crate::observer::{Observer, Place, Seen, Unit};
-use crate::tlb::{Tlb, TlbEntry};
+use crate::tlb::TlbEntry;
 use crate::types::{Abort, Access, CpuId, PhysAddr, VirtAddr, Width};
-use crate::write_buffer::LINE_MAX;
-
-/// No page or line has this address.
-const NONE: u32 = 1;
-const PAGES: usize = 32;
-const WAYS: usize = 4096;
-
-/// One page and one kind of access.
-#[derive(Clone, Copy)]
-#[repr(align(32))]
-struct Page {
-    /// Its virtual address.
-    va: u32,
-    /// The bits in which its physical address differs from the virtual one.
-    flip: u32,
-    /// The same for the address that the cache is indexed with, and for the one it compares.
-    keys: (u32, u32),
-    /// The micro-TLB copy that was used.
-    micro: u8,
-    /// What [`Observer::naming`] was when the observer agreed with the translation; 0 if it did not.
-    naming: u32,
-}
-
-/// What is remembered.
-pub(crate) struct Memo {
-    enabled: bool,
-    page_mask: u32,
-    page_shift: u32,
-    line_mask: u32,
-    /// The line fetched last, by its virtual address.
-    line: u32,
-    line_slot: u32,
-    line_pa: PhysAddr,
-    /// Its page's.
-    line_naming: u32,
-    /// Whether fetches from it need no report.
-    line_trusted: bool,
-    bytes: [u8; LINE_MAX],
-    /// By kind of access, as [`Access`] counts.
-    pages: [[Page; PAGES]; 3],
-    /// For each micro-TLB copy, data side and fetch side, the places of `pages` that may hang on it,
-    /// one bit each.
-    hangers: [[u32; 8]; 2],
-    /// Guesses, by line number: instruction side, data side.
-    ways: [[u8; WAYS]; 2],
-    /// Refills of the micro-TLBs that are accounted for: data side, fetch side.
-    refills: [u32; 2],
-}
-
-impl Memo {
-    fn new(machine: &Machine, cpu: CpuId) -> Self {
-        let page = machine.page_bytes();
-        let cpu = machine.cpu(cpu);
-        let none = Page {
-            va: NONE,
-            flip: 0,
-            keys: (0, 0),
-            micro: 0,
-            naming: 0,
-        };
-        Self {
-            enabled: !machine.plain,
-            page_mask: !(page - 1),
-            page_shift: page.trailing_zeros(),
-            line_mask: !(cpu.icache.line_bytes() - 1),
-            line: NONE,
-            line_slot: 0,
-            line_pa: PhysAddr(0),
-            line_naming: 0,
-            line_trusted: false,
-            bytes: [0; LINE_MAX],
-            pages: [[none; PAGES]; 3],
-            hangers: [[0; 8]; 2],
-            ways: [[0; WAYS]; 2],
-            refills: [cpu.tlb.refills(false), cpu.tlb.refills(true)],
-        }
-    }
-
-    /// Where a page is remembered.
-    #[inline(always)]
-    fn place(&self, va: u32) -> usize {
-        (va >> self.page_shift) as usize % PAGES
-    }
-
-    /// The page of `va`, if this access to it is known.
-    #[inline(always)]
-    fn page(&self, access: Access, va: u32) -> Option<Page> {
-        let page = self.pages[access as usize][self.place(va)];
-        (page.va == va & self.page_mask).then_some(page)
-    }
-
-    /// The slot of a line of a known page, if it is in.
-    #[inline(always)]
-    fn slot(&mut self, side: usize, cache: &Cache, page: &Page, va: u32) -> Option<u32> {
-        let (index, tag) = (va ^ page.keys.0, va ^ page.keys.1);
-        let guess = &mut self.ways[side][(tag >> cache.line_shift()) as usize % WAYS];
-        cache.find_near((index, tag), guess)
-    }
-
-    /// A word or halfword of the line fetched last.
-    #[inline(always)]
-    fn word(&self, va: u32, width: Width) -> u32 {
-        let b = &self.bytes;
-        match width {
-            Width::Word => {
-                let n = (va as usize % LINE_MAX) & !3;
-                u32::from_le_bytes([b[n], b[n + 1], b[n + 2], b[n + 3]])
-            }
-            _ => {
-                let n = (va as usize % LINE_MAX) & !1;
-                u32::from(u16::from_le_bytes([b[n], b[n + 1]]))
-            }
-        }
-    }
-
-    /// Copies a line out, to where the low bits of its address say.
-    #[inline(always)]
-    fn copy(&mut self, va: u32, line: &[u8]) {
-        let at = (va & self.line_mask) as usize % LINE_MAX;
-        // The usual length is known to the compiler.
-        if let Ok(line) = <&[u8; 32]>::try_from(line) {
-            self.bytes[at..at + 32].copy_from_slice(line);
-        } else {
-            self.bytes[at..at + line.len()].copy_from_slice(line);
-        }
-    }
-
-    /// Remembers a page.
-    fn keep(&mut self, access: Access, page: Page) {
-        let place = self.place(page.va);
-        let fetch = access == Access::Fetch;
-        self.hangers[usize::from(fetch)][usize::from(page.micro)] |= 1 << place;
-        self.pages[access as usize][place] = page;
-    }
-
-    /// A copy came into this side's micro-TLB: forgets the pages whose answer it may change.
-    #[inline]
-    fn account(&mut self, fetch: bool, tlb: &Tlb) {
-        let refills = tlb.refills(fetch);
-        let known = std::mem::replace(&mut self.refills[usize::from(fetch)], refills);
-        if refills == known {
-            return;
-        }
-        // An access refills once at most; then the copy that came in is the one it used. A copy of one
-        // page comes in only if none matched that page, so the other pages keep their answers.
-        let (micro, entry) = tlb.used(fetch);
-        let one = refills == known.wrapping_add(1) && entry.mask == self.page_mask;
-        let hangers = &mut self.hangers[usize::from(fetch)];
-        let mut places = if one {
-            std::mem::take(&mut hangers[usize::from(micro)])
-        } else {
-            *hangers = [0; 8];
-            u32::MAX
-        };
-        let kinds = if fetch { 0..1 } else { 1..3 };
-        while places != 0 {
-            let place = places.trailing_zeros() as usize;
-            for pages in &mut self.pages[kinds.clone()] {
-                pages[place].va = NONE;
-            }
-            places &= places - 1;
-        }
-    }
-}
 
 /// A CPU's way to the machine while it runs a program.
 pub(crate) struct Port<'a, O: Observer> {
@@ -217,19 +53,20 @@ impl<'a, O: Observer> Port<'a, O> {
         if va.0 & self.memo.line_mask != self.memo.line {
             return self.fetch_elsewhere(va, width);
         }
-        let word = self.memo.word(va.0, width);
-        self.count_fetch();
-        if O::ACTIVE && !self.memo.line_trusted {
-            self.report_fetch(va, width, word);
-        }
-        Ok(word)
+        Ok(self.fetch_open(va, width))
     }
 
+    /// Fetches from the copied line.
     #[inline(always)]
-    fn count_fetch(&mut self) {
+    fn fetch_open(&mut self, va: VirtAddr, width: Width) -> u32 {
+        let word = self.memo.word(va.0, width);
         let cost = &mut self.machine.cost;
         cost.accesses += 1;
         cost.spend(Class::Instruction, self.machine.rules.instruction);
+        if O::ACTIVE && !self.memo.line_trusted {
+            self.report_fetch(va, width, word);
+        }
+        word
     }
 
     #[cold]
@@ -261,12 +98,7 @@ impl<'a, O: Observer> Port<'a, O> {
         if !self.open_line(&page, va) {
             return Ok(self.fetch_absent(&page, va, width));
         }
-        let word = self.memo.word(va.0, width);
-        self.count_fetch();
-        if O::ACTIVE && !self.memo.line_trusted {
-            self.report_fetch(va, width, word);
-        }
-        Ok(word)
+        Ok(self.fetch_open(va, width))
     }
 
     /// Fetches from a line of a known page that is not in: the plain path, from the translation on.
@@ -276,7 +108,7 @@ impl<'a, O: Observer> Port<'a, O> {
         let entry = self.known(true, page);
         let word = self
             .machine
-            .fetch_by(&entry, self.cpu, va, width, true, self.obs);
+            .fetch_by(entry, self.cpu, va, width, true, self.obs);
         self.open_line(page, va);
         word
     }
@@ -415,7 +247,7 @@ impl<'a, O: Observer> Port<'a, O> {
     fn load_absent(&mut self, page: &Page, va: VirtAddr, width: Width) -> u32 {
         let entry = self.known(false, page);
         let (machine, obs) = (&mut *self.machine, &mut *self.obs);
-        machine.load_by(&entry, self.cpu, va, width, true, obs)
+        machine.load_by(entry, self.cpu, va, width, true, obs)
     }
 
     #[inline(never)]
@@ -544,7 +376,7 @@ impl<'a, O: Observer> Port<'a, O> {
     fn store_absent(&mut self, page: &Page, va: VirtAddr, width: Width, value: u32) {
         let entry = self.known(false, page);
         let (machine, obs) = (&mut *self.machine, &mut *self.obs);
-        machine.store_by(&entry, self.cpu, va, width, value, true, obs);
+        machine.store_by(entry, self.cpu, va, width, value, true, obs);
         if O::ACTIVE {
             self.distrust_line();
         }

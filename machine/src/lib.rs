@@ -12,13 +12,16 @@ mod fast;
 mod guest;
 mod hw;
 mod machine;
+mod memo;
 pub mod memory;
 pub mod mmu;
 pub mod observer;
 mod path;
+mod place;
 pub mod profile;
 pub mod step;
 pub mod tlb;
+mod translate;
 pub mod types;
 pub mod write_buffer;
 

@@ -5,197 +5,14 @@
 
 use crate::cost::Class;
 use crate::machine::Machine;
-use crate::mmu::{self, permits, read_word};
 use crate::observer::{Observer, Place, Seen, Unit};
-use crate::profile::{DrainsOn, Looks, TableProfile, UncachedHit};
-use crate::tlb::{Found, TlbEntry};
-use crate::types::{Abort, Access, CpuId, Fault, PhysAddr, VirtAddr, Width};
+use crate::place::{put, take};
+use crate::profile::{DrainsOn, Looks, UncachedHit};
+use crate::tlb::TlbEntry;
+use crate::types::{Abort, Access, CpuId, PhysAddr, VirtAddr, Width};
 use crate::write_buffer::LINE_MAX;
 
 impl Machine {
-    /// Translates as the hardware does: micro-TLB, TLB, walk; then checks the rights of the copy it
-    /// found. A failed walk leaves no entry.
-    ///
-    /// # Errors
-    /// The abort that the access takes.
-    #[inline]
-    pub fn translate<O: Observer>(
-        &mut self,
-        cpu: CpuId,
-        va: VirtAddr,
-        access: Access,
-        user: bool,
-        obs: &mut O,
-    ) -> Result<TlbEntry, Abort> {
-        let fetch = access == Access::Fetch;
-        let entry = match self.cpu(cpu).tlb.last(fetch, va.0) {
-            Some(entry) => *entry,
-            None => self.translate_slow(cpu, va, access, obs)?,
-        };
-        let dacr = self.cpu(cpu).dacr;
-        permits(&entry, dacr, user, access == Access::Store).map_err(|fault| Abort {
-            va,
-            access,
-            fault,
-        })?;
-        Ok(entry)
-    }
-
-    #[inline(never)]
-    fn translate_slow<O: Observer>(
-        &mut self,
-        cpu: CpuId,
-        va: VirtAddr,
-        access: Access,
-        obs: &mut O,
-    ) -> Result<TlbEntry, Abort> {
-        let fetch = access == Access::Fetch;
-        if let Some((entry, found)) = self.cpu_mut(cpu).tlb.lookup(fetch, va.0) {
-            if found == Found::Main {
-                let cycles = self.profile().cost.micro_tlb;
-                self.spend(Class::Walk, cycles);
-            }
-            return Ok(entry);
-        }
-        let entry = self
-            .walk(cpu, va, obs)
-            .map_err(|fault| Abort { va, access, fault })?;
-        self.cpu_mut(cpu).tlb.fill(fetch, va.0, entry);
-        obs.walked(self, cpu, va, &entry);
-        Ok(entry)
-    }
-
-    /// Walks the tables for `va` without touching the TLB.
-    ///
-    /// # Errors
-    /// The translation fault, or `External` where the entry names no memory.
-    pub fn walk<O: Observer>(
-        &mut self,
-        cpu: CpuId,
-        va: VirtAddr,
-        obs: &mut O,
-    ) -> Result<TlbEntry, Fault> {
-        let cycles = self.profile().cost.walk;
-        self.spend(Class::Walk, cycles);
-        if self.drains_on(DrainsOn::Walk) {
-            self.drain(cpu, obs);
-        }
-        let ttb = self.cpu(cpu).ttb;
-        let entry = match self.profile().table {
-            TableProfile::ArmShort => mmu::walk_short(ttb, va.0, |pa| self.walk_read(cpu, pa))?,
-            TableProfile::Flat { .. } => self.flat_entry(ttb, va)?,
-        };
-        if !self.memory.holds(PhysAddr(entry.base), self.page_bytes()) {
-            return Err(Fault::External);
-        }
-        Ok(entry)
-    }
-
-    fn flat_entry(&self, space: u32, va: VirtAddr) -> Result<TlbEntry, Fault> {
-        let page = self.page_bytes();
-        let index = self
-            .flat_index(space, va.0 / page)
-            .ok_or(Fault::TranslationSection)?;
-        let pte = mmu::Pte(self.flat[index]);
-        if !pte.valid() {
-            return Err(Fault::TranslationPage);
-        }
-        Ok(pte.to_tlb(va.0, page, true, 0))
-    }
-
-    /// The word a walk sees at `pa`.
-    fn walk_read(&self, cpu: CpuId, pa: PhysAddr) -> u32 {
-        let looks = self.profile().walk_looks;
-        let found = self.find_beside(cpu, pa, looks);
-        found.map_or_else(|| read_word(&self.memory, pa), |place| self.word_at(place))
-    }
-
-    /// The nearest copy of `pa` that a reader beside the data side finds, if it looks further than
-    /// memory.
-    fn find_beside(&self, cpu: CpuId, pa: PhysAddr, looks: Looks) -> Option<Place> {
-        let in_d = |owner: usize| {
-            let cache = &self.cpus[owner].dcache;
-            let slot = cache.holders(pa.0).find(|s| cache.dirty(*s) != 0)?;
-            let offset = pa.0 & (cache.line_bytes() - 1);
-            Some(Place::Line {
-                unit: Unit::L1D(CpuId(owner as u8)),
-                slot,
-                offset,
-            })
-        };
-        let data = match looks {
-            Looks::Memory => return None,
-            Looks::L2 => None,
-            Looks::OwnD => in_d(usize::from(cpu.0)),
-            Looks::AllD => (0..self.cpus.len()).find_map(in_d),
-        };
-        data.or_else(|| {
-            let l2 = self.l2.as_ref()?;
-            let slot = l2.find(l2.keys(pa.0, pa.0))?;
-            let offset = pa.0 & (l2.line_bytes() - 1);
-            Some(Place::Line {
-                unit: Unit::L2,
-                slot,
-                offset,
-            })
-        })
-    }
-
-    fn word_at(&self, place: Place) -> u32 {
-        let mut bytes = [0; 4];
-        self.read_place(place, &mut bytes);
-        u32::from_le_bytes(bytes)
-    }
-
-    /// Reads the bytes that a place holds; for reports and tests.
-    pub fn read_place(&self, place: Place, out: &mut [u8]) {
-        match place {
-            Place::Memory(pa) => self.memory.read(pa, out),
-            Place::Line { unit, slot, offset } => {
-                let from = offset as usize;
-                let line = self.cache(unit).line(slot);
-                out.copy_from_slice(&line[from..from + out.len()]);
-            }
-            _ => out.fill(0),
-        }
-    }
-
-    /// The word that CPU 0's kernel would load from `va`, mapped to `pa`, without side effects: its data
-    /// line, its write buffer, the second level, memory.
-    pub fn peek_word(&self, va: VirtAddr, pa: PhysAddr) -> u32 {
-        let cpu = &self.cpus[0];
-        if let Some(slot) = cpu.dcache.find(cpu.dcache.keys(va.0, pa.0)) {
-            return take(
-                cpu.dcache.line(slot),
-                va.0 & (cpu.dcache.line_bytes() - 1),
-                Width::Word,
-            );
-        }
-        let waiting = cpu
-            .write
-            .entries()
-            .filter(|(_, e)| e.covers(pa.0, 4))
-            .last();
-        if let Some((_, entry)) = waiting {
-            return take(&entry.data, pa.0 - entry.pa, Width::Word);
-        }
-        let place = self.find_beside(CpuId(0), pa, Looks::L2);
-        place.map_or_else(|| read_word(&self.memory, pa), |place| self.word_at(place))
-    }
-
-    /// A cache by name; the second level must exist.
-    pub fn cache(&self, unit: Unit) -> &crate::cache::Cache {
-        match unit {
-            Unit::L1I(cpu) => &self.cpu(cpu).icache,
-            Unit::L1D(cpu) => &self.cpu(cpu).dcache,
-            Unit::L2 => self.l2.as_ref().expect("an L2 place implies an L2"),
-        }
-    }
-
-    pub(crate) fn drains_on(&self, event: DrainsOn) -> bool {
-        self.profile().write_buffer.drains_on.contains(&event)
-    }
-
     /// Fetches an instruction word (or halfword) at an aligned address.
     ///
     /// # Errors
@@ -210,7 +27,7 @@ impl Machine {
         obs: &mut O,
     ) -> Result<u32, Abort> {
         let entry = self.translate(cpu, va, Access::Fetch, user, obs)?;
-        Ok(self.fetch_by(&entry, cpu, va, width, user, obs))
+        Ok(self.fetch_by(entry, cpu, va, width, user, obs))
     }
 
     /// A fetch from its translation on.
@@ -218,14 +35,13 @@ impl Machine {
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn fetch_by<O: Observer>(
         &mut self,
-        entry: &TlbEntry,
+        entry: TlbEntry,
         cpu: CpuId,
         va: VirtAddr,
         width: Width,
         user: bool,
         obs: &mut O,
     ) -> u32 {
-        let entry = *entry;
         self.cost.accesses += 1;
         self.cost.spend(Class::Instruction, self.rules.instruction);
         let pa = entry.translate(va.0);
@@ -409,7 +225,7 @@ impl Machine {
         obs: &mut O,
     ) -> Result<u32, Abort> {
         let entry = self.translate(cpu, va, Access::Load, user, obs)?;
-        Ok(self.load_by(&entry, cpu, va, width, user, obs))
+        Ok(self.load_by(entry, cpu, va, width, user, obs))
     }
 
     /// A load from its translation on.
@@ -417,14 +233,13 @@ impl Machine {
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn load_by<O: Observer>(
         &mut self,
-        entry: &TlbEntry,
+        entry: TlbEntry,
         cpu: CpuId,
         va: VirtAddr,
         width: Width,
         user: bool,
         obs: &mut O,
     ) -> u32 {
-        let entry = *entry;
         self.cost.accesses += 1;
         let pa = entry.translate(va.0);
         let c = &mut self.cpus[usize::from(cpu.0)];
@@ -571,7 +386,7 @@ impl Machine {
         obs: &mut O,
     ) -> Result<(), Abort> {
         let entry = self.translate(cpu, va, Access::Store, user, obs)?;
-        self.store_by(&entry, cpu, va, width, value, user, obs);
+        self.store_by(entry, cpu, va, width, value, user, obs);
         Ok(())
     }
 
@@ -580,7 +395,7 @@ impl Machine {
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn store_by<O: Observer>(
         &mut self,
-        entry: &TlbEntry,
+        entry: TlbEntry,
         cpu: CpuId,
         va: VirtAddr,
         width: Width,
@@ -588,7 +403,6 @@ impl Machine {
         user: bool,
         obs: &mut O,
     ) {
-        let entry = *entry;
         self.cost.accesses += 1;
         let pa = entry.translate(va.0);
         let c = &mut self.cpus[usize::from(cpu.0)];
@@ -648,28 +462,5 @@ impl Machine {
         if through {
             self.write_through(cpu, pa, width, value, place, obs);
         }
-    }
-}
-
-/// Reads a value out of a line.
-#[inline]
-fn take(line: &[u8], offset: u32, width: Width) -> u32 {
-    let n = offset as usize;
-    match width {
-        Width::Byte => u32::from(line[n]),
-        Width::Half => u32::from(u16::from_le_bytes([line[n], line[n + 1]])),
-        Width::Word => u32::from_le_bytes([line[n], line[n + 1], line[n + 2], line[n + 3]]),
-    }
-}
-
-/// Writes a value into a line.
-#[inline]
-fn put(line: &mut [u8], offset: u32, width: Width, value: u32) {
-    let n = offset as usize;
-    let b = value.to_le_bytes();
-    match width {
-        Width::Byte => line[n] = b[0],
-        Width::Half => line[n..n + 2].copy_from_slice(&b[..2]),
-        Width::Word => line[n..n + 4].copy_from_slice(&b),
     }
 }

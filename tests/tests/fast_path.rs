@@ -6,13 +6,13 @@ use lab::oracle::Oracle;
 use lab::{World, system};
 use machine::{Costs, Observer, Profile};
 
-/// Programs with arguments that let them do their work; `loop` and `forkbomb` end by the budget. Not
-/// `bigwrite`, which fills a disk: that is the kernel's copying, and long.
-const PROGRAMS: [&[&str]; 26] = [
+/// Programs with arguments that let them do their work; `loop` and `forkbomb` end by the budget.
+const PROGRAMS: [&[&str]; 27] = [
     &["args", "a", "b"],
     &["badptr"],
     &["bench", "1", "4000"],
     &["big", "3"],
+    &["bigwrite", "/tmp/w"],
     &["cat", "-q", "/bin/big"],
     &["dl", "mmap", "/bin/libdemo.so"],
     &["dl", "read", "/bin/libtext.so", "sync"],

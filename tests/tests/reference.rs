@@ -232,6 +232,7 @@ fn the_reference_policies_are_the_ones_meant() {
     for name in [
         "always-flush",
         "freebsd-2010-repaired",
+        "netbsd-vivt-repaired",
         "repaired-write-drop",
     ] {
         assert!(names.contains(&name), "{name} is not among {names:?}");

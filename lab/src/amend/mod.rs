@@ -17,13 +17,13 @@ use pmap::Policy;
 use pmap::edit::{Edit, Moment};
 
 use crate::explore::engine::Model as _;
-use crate::explore::model::boot;
 use crate::explore::{
     Ended, Fingerprints, Limits, Outcome, Scope, Search, Symmetry, WorldModel, witness,
 };
 use crate::journal::{Detail, Entry};
 use crate::op::Op;
 use crate::oracle::{Kind, Oracle};
+use crate::system;
 use crate::world::World;
 
 /// States that are looked at to learn what a policy is asked and plans.
@@ -175,7 +175,7 @@ impl Runner {
     /// # Errors
     /// The machine has no room.
     pub fn new(ground: &Ground, policy: &Policy) -> Result<Self, String> {
-        let start = boot(&ground.profile, policy.clone(), ground.scope.spaces)?;
+        let start = system::bare(ground.profile.clone(), policy.clone(), ground.scope.spaces)?;
         Ok(Self {
             world: start.clone(),
             start,
@@ -184,10 +184,8 @@ impl Runner {
 
     /// What a sequence finds under a policy, if anything.
     pub fn run(&mut self, policy: &Arc<Policy>, ops: &[Op]) -> Option<Kind> {
-        let (world, start) = (&mut self.world, &self.start);
-        world.state.machine.clone_from(&start.state.machine);
-        world.state.pmap.clone_from(&start.state.pmap);
-        world.observer.clone_from(&start.observer);
+        let world = &mut self.world;
+        world.put_back(&self.start);
         world.policy.clone_from(policy);
         ops.iter().find_map(|op| {
             op.run(world);

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use machine::{Hw as _, Mark, Observer as _, Profile};
+use machine::{Mark, Observer as _, Profile};
 use pmap::{PmapCtx, PmapVerbs, Policy, SpaceId};
 
 use super::codec::{Codec, Symmetry};
@@ -15,7 +15,8 @@ use super::scope::{Facts, Move, Phase, Place, Scope, moves};
 use super::store::{Arena, Fingerprints};
 use crate::op::{CPU0, Op, Outcome as OpOutcome, Page};
 use crate::oracle::{Kind, Oracle};
-use crate::world::{State, World};
+use crate::system;
+use crate::world::World;
 
 /// A policy on a tiny machine within a scope.
 pub struct WorldModel {
@@ -54,7 +55,7 @@ impl WorldModel {
         symmetry: Symmetry,
     ) -> Result<Self, String> {
         let codec = Codec::new(profile, symmetry, scope)?;
-        let world = boot(profile, policy, scope.spaces)?;
+        let world = system::bare(profile.clone(), policy, scope.spaces)?;
         let place = Place::new(scope, &world.state.pmap.layout);
         let room = world.state.pmap.layout.user_end.0 / place.page;
         if scope.user_pages > room || world.state.machine.profile().frames() < 2 {
@@ -179,22 +180,6 @@ impl WorldModel {
         let verdicts = &self.world.observer.verdicts;
         verdicts.worst().filter(|k| *k != Kind::Permitted)
     }
-}
-
-/// A world with its spaces, the first of them running: as a case begins.
-pub fn boot(profile: &Arc<Profile>, policy: Policy, spaces: u8) -> Result<World<Oracle>, String> {
-    let state = State::boot(profile.clone());
-    let layout = state.pmap.layout;
-    let oracle = Oracle::new(&state.machine, (layout.tables.1, layout.tables.2));
-    let mut world = World::new(state, policy, oracle);
-    for _ in 0..spaces {
-        world
-            .pmap_create(CPU0)
-            .ok_or_else(|| format!("{}: no room for {spaces} spaces", profile.name))?;
-    }
-    world.cpu_switch(CPU0, Some(SpaceId(1)));
-    debug_assert_eq!(world.hw().cpus.len(), 1);
-    Ok(world)
 }
 
 impl Model for WorldModel {

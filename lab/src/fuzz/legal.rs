@@ -15,15 +15,28 @@
 //!
 //! Absent: several CPUs, wired user mappings, prefetches that in-order cores do not make.
 
+use std::sync::Arc;
+
 use machine::Profile;
 use machine::profile::TableProfile;
 use pmap::skeleton::Part;
 use pmap::{Layout, Policy};
 
 use crate::op::{Event, Op, Page, Rights, Space, Use, Va};
+use crate::oracle::Oracle;
+use crate::system;
+use crate::world::World;
 
 /// User spaces.
 pub const SPACES: usize = 2;
+
+/// The world that legal sequences start from.
+///
+/// # Panics
+/// The machine has no room for two spaces.
+pub fn start(profile: Arc<Profile>, policy: Policy) -> World<Oracle> {
+    system::bare(profile, policy, SPACES as u8).expect("a machine has room for two spaces")
+}
 
 /// The addresses and pages that sequences use on a machine.
 #[derive(Clone, PartialEq, Eq, Debug)]

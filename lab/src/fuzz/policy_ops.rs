@@ -12,15 +12,14 @@ use std::sync::Arc;
 
 use arbitrary::Unstructured;
 use machine::{Hw, Profile};
-use pmap::{PmapVerbs, Policy, SpaceId, Status};
+use pmap::{Policy, Status};
 
 use super::generate;
-use super::legal::{Caller, Ground, Legal};
-use crate::op::{CPU0, Op, evict_all};
+use super::legal::{self, Caller, Ground, Legal};
+use crate::op::{Op, evict_all};
 use crate::oracle::{Kind, Oracle};
 use crate::shrink::{self, Finding};
-use crate::system;
-use crate::world::{State, World};
+use crate::world::World;
 
 /// Operations of the longest sequence.
 const OPS_MAX: usize = 48;
@@ -41,13 +40,7 @@ impl Bench {
     pub fn new(profile: Arc<Profile>, policy: Policy) -> Self {
         let ground = Ground::new(&profile);
         let caller = Caller::of(&policy);
-        let state = State::boot(profile);
-        let oracle = system::oracle(&state);
-        let mut start = World::new(state, policy, oracle);
-        for _ in 0..super::legal::SPACES {
-            start.pmap_create(CPU0);
-        }
-        start.cpu_switch(CPU0, Some(SpaceId(1)));
+        let start = legal::start(profile, policy);
         Self {
             world: start.clone(),
             start,
@@ -66,17 +59,9 @@ impl Bench {
         &self.world
     }
 
-    fn reset(&mut self) {
-        let (world, start) = (&mut self.world, &self.start);
-        world.state.machine.clone_from(&start.state.machine);
-        world.state.pmap.clone_from(&start.state.pmap);
-        world.observer.clone_from(&start.observer);
-        world.infeasible = None;
-    }
-
     /// Runs a sequence and ends as every case does; what was found first, if anything.
     pub fn run(&mut self, ops: &[Op]) -> Option<Kind> {
-        self.reset();
+        self.world.put_back(&self.start);
         for op in ops {
             op.run(&mut self.world);
             if let Some(kind) = self.found() {

@@ -9,19 +9,18 @@ use std::sync::Arc;
 
 use arbitrary::Unstructured;
 use machine::{Hw, Profile};
-use pmap::{PmapVerbs, Policy, SpaceId};
+use pmap::Policy;
 
 use crate::case::{self, Action, Case};
 use crate::fuzz::Inputs;
 use crate::fuzz::generate;
-use crate::fuzz::legal::{Caller, Ground, Legal};
+use crate::fuzz::legal::{self, Caller, Ground, Legal};
 use crate::inject::Injection;
 use crate::journal::Detail;
 use crate::op::{CPU0, Op, Va, evict_all};
 use crate::oracle::{Kind, Oracle};
 use crate::shrink;
-use crate::system;
-use crate::world::{State, World};
+use crate::world::World;
 
 /// Operations of the longest sequence.
 const OPS_MAX: usize = 48;
@@ -54,13 +53,7 @@ impl Bench {
     /// A bench with the first of two spaces running.
     pub fn new(profile: Arc<Profile>, base: &Policy) -> Self {
         let ground = Ground::new(&profile);
-        let state = State::boot(profile);
-        let oracle = system::oracle(&state);
-        let mut start = World::new(state, base.clone(), oracle);
-        for _ in 0..crate::fuzz::legal::SPACES {
-            start.pmap_create(CPU0);
-        }
-        start.cpu_switch(CPU0, Some(SpaceId(1)));
+        let start = legal::start(profile, base.clone());
         Self {
             world: start.clone(),
             start,
@@ -104,12 +97,8 @@ impl Bench {
         moves: &[Move],
         mut each: impl FnMut(&mut World<Oracle>) -> bool,
     ) -> Option<Kind> {
-        let (world, start) = (&mut self.world, &self.start);
-        world.state.machine.clone_from(&start.state.machine);
-        world.state.pmap.clone_from(&start.state.pmap);
-        world.observer.clone_from(&start.observer);
-        world.infeasible = None;
-        world.injection = None;
+        let world = &mut self.world;
+        world.put_back(&self.start);
         world.policy = policy.clone();
         self.late = false;
         for Move { during, op } in moves {

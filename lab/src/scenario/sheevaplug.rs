@@ -131,7 +131,7 @@ impl Acts {
         }
     }
 
-    /// Plays both acts.
+    /// Plays both acts, as far as it goes. What the last one found is still to be noted.
     pub(super) fn play(&mut self, stage: &mut Stage, options: &Options) -> Result<(), String> {
         if !options.footprint {
             stage.world.state.kern.config.footprints = kern::Footprints::default();
@@ -152,7 +152,6 @@ impl Acts {
             let old = run.exit_code.filter(|n| *n <= FUNCTIONS);
             self.old_versions.insert(order, old);
         }
-        self.note(stage);
         Ok(())
     }
 
@@ -184,9 +183,7 @@ pub fn tell(profile: &Arc<Profile>, policy: Policy, options: &Options) -> Result
     let mut stage = Stage::new(profile.clone(), policy);
     let mut acts = Acts::new();
     let stopped = acts.play(&mut stage, options).err();
-    if stopped.is_some() {
-        acts.note(&mut stage);
-    }
+    acts.note(&mut stage);
     let cost = stage.world.state.machine.cost;
     let (before, after) = acts.uncached;
     let row = Row {

@@ -290,7 +290,11 @@ fn unsafe_pair(b: &Bench) -> Option<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, rng_seed: RngSeed::Fixed(0), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(0),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn netbsd_agrees_with_its_restatement(acts in acts()) {

@@ -420,7 +420,12 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, rng_seed: RngSeed::Fixed(0), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(0),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn any_geometry_counts_as_the_plain_simulator_does(

@@ -335,10 +335,20 @@ fn closing(story: &Story, call: &str, on: &str) -> String {
         None => {
             format!("\nworst: clean\ntell:  nothing to tell\nnext:  {call} --policy bare{on}\n")
         }
-        Some((row, kind)) => format!(
-            "\nworst: {} under {1}\ntell:  pmaplab exec --policy {1}{on} guest/bin/patchlib map-first /bin/patchlib.code\nnext:  {call} --policy {1} --policy always-flush --json{on}\n",
-            kind.name(),
-            row.policy
-        ),
+        Some((row, kind)) => {
+            let policy = row.policy;
+            let again = format!("{call} --policy {policy}");
+            let tell = match kind {
+                Kind::StaleExec => format!(
+                    "pmaplab exec --policy {policy}{on} guest/bin/patchlib map-first /bin/patchlib.code"
+                ),
+                // The small program shows stale words only; of others the story tells the kind.
+                _ => format!("{again}{on} --json"),
+            };
+            format!(
+                "\nworst: {} under {policy}\ntell:  {tell}\nnext:  {again} --policy always-flush --json{on}\n",
+                kind.name()
+            )
+        }
     }
 }

@@ -177,7 +177,11 @@ fn compare(policy: &str, verbs: &[Verb]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, rng_seed: RngSeed::Fixed(0), ..ProptestConfig::with_cases(1500) })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(0),
+        ..ProptestConfig::with_cases(1500)
+    })]
 
     #[test]
     fn the_rule_and_its_naive_restatement_agree(verbs in prop::collection::vec(verb(), 1..40)) {

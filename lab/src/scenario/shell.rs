@@ -336,7 +336,7 @@ fn closing(story: &Story, call: &str, on: &str) -> String {
             format!("\nworst: clean\ntell:  nothing to tell\nnext:  {call} --policy bare{on}\n")
         }
         Some((row, kind)) => {
-            let policy = row.policy;
+            let policy = &row.policy;
             let again = format!("{call} --policy {policy}");
             let tell = match kind {
                 Kind::StaleExec => format!(

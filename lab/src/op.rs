@@ -253,6 +253,21 @@ impl Op {
         }
     }
 
+    /// The address where it works, if it has one.
+    pub fn va(&self) -> Option<Va> {
+        match *self {
+            Op::Enter(_, va, ..) | Op::EnterQuick(_, va, ..) | Op::Remove(_, va, _) => Some(va),
+            Op::Protect(_, va, ..) | Op::Kenter(va, _) | Op::Kremove(va) => Some(va),
+            Op::Qenter(va, ..) | Op::Qremove(va, _) | Op::Use(_, _, va, _) => Some(va),
+            Op::Buffer(_, va, ..) | Op::DmaRead(va, _) | Op::DmaWrite(va) => Some(va),
+            Op::KernelLoad(va) | Op::KernelStore(va, _) | Op::Sync(_, va, _) => Some(va),
+            Op::Fetch(_, va) | Op::Load(_, va) | Op::Store(_, va, _) => Some(va),
+            Op::Evict(va) | Op::EvictInstruction(va) | Op::TlbDrop(va) => Some(va),
+            Op::Prefetch(va) | Op::PrefetchInstruction(va) => Some(va),
+            _ => None,
+        }
+    }
+
     /// Runs the operation.
     pub fn run<O: Observer + Clone>(&self, world: &mut World<O>) -> Outcome {
         if let Some(why) = self.senseless(world) {

@@ -181,6 +181,7 @@ impl<O: Observer + Clone> Hw for World<O> {
     }
 
     fn mark(&mut self, cpu: CpuId, mark: Mark) {
+        tracing::trace!(cpu = cpu.0, ?mark, "mark");
         self.journal.marked(cpu, &mark);
         self.observer.mark(cpu, &mark);
     }

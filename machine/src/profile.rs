@@ -287,6 +287,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ),
     ("cortex-a9", include_str!("../profiles/cortex-a9.toml")),
     ("tiny-vivt", include_str!("../profiles/tiny-vivt.toml")),
+    ("tiny-l2", include_str!("../profiles/tiny-l2.toml")),
     ("tiny-line", include_str!("../profiles/tiny-line.toml")),
     (
         "tiny-line-ra",

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Ended, Failure, on_terminal, policies, print};
 use crate::mutate::record::{self, Fate};
-use crate::mutate::{Campaign, Outcome, run as judge_all};
+use crate::mutate::{COUNTS, Campaign, Outcome, run as judge_all};
 
 /// Arguments of `mutate`.
 #[derive(Args)]
@@ -21,7 +21,9 @@ use crate::mutate::{Campaign, Outcome, run as judge_all};
   pmaplab mutate --policy freebsd-2010-repaired --write
 
 A mutant is killed (some input gives a verdict under it and none under its base), inert (no input made any
-state differ), covered by another step (only without both there is a verdict), or open.
+state differ), covered by another step (only without both there is a verdict), slower (no verdict, but more
+cycles over all inputs), proved (exhaustive searches that reach the step find nothing: it is not needed on those
+machines), or open.
 Exit codes: 0 no mutant is open, 1 some are, 2 wrong use.")]
 pub struct MutateArgs {
     /// Policy to mutate (repeatable); those called `reference` if none is given
@@ -70,7 +72,7 @@ pub fn run(args: &MutateArgs) -> super::Result {
         true => format!("{}\n", as_json(args, &done)),
         false => as_text(args, &done),
     });
-    let open = done.iter().any(|(_, o)| o.counts()[4] > 0);
+    let open = done.iter().any(|(_, o)| o.open() > 0);
     Ok(if open { Ended::Verdict } else { Ended::Clean })
 }
 
@@ -133,19 +135,17 @@ fn prune(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-const COUNTS: [&str; 5] = ["mutants", "killed", "inert", "covered", "open"];
-
 fn as_json(args: &MutateArgs, done: &[(Policy, Outcome)]) -> Value {
-    let counted = |counts: [usize; 5]| {
+    let counted = |counts: [usize; 7]| {
         let pairs = COUNTS.iter().zip(counts);
         let pairs = pairs.map(|(name, n)| ((*name).to_owned(), json!(n)));
         pairs.collect::<serde_json::Map<_, _>>()
     };
-    let mut total = [0; 5];
+    let mut total = [0; 7];
     let mut rows = Vec::new();
     for (policy, outcome) in done {
         let counts = outcome.counts();
-        (0..5).for_each(|n| total[n] += counts[n]);
+        (0..7).for_each(|n| total[n] += counts[n]);
         let mut row = counted(counts);
         row.insert("policy".to_owned(), json!(policy.name));
         let fates = outcome.fates.iter();
@@ -185,8 +185,10 @@ fn as_text(args: &MutateArgs, done: &[(Policy, Outcome)]) -> String {
         .iter()
         .flat_map(|(_, o)| &o.fates)
         .filter_map(|(_, f)| match f {
-            Fate::Killed { by } | Fate::Covered { by, .. } => Some(by.as_str()),
-            _ => None,
+            Fate::Killed { by } | Fate::Covered { by, .. } | Fate::Slower { by } => {
+                Some(by.as_str())
+            }
+            Fate::Inert | Fate::Proved | Fate::Open => None,
         })
         .collect();
     let _ = writeln!(

@@ -11,7 +11,7 @@ use super::legal::{Caller, Ground, Held, Legal};
 use crate::op::{Event, Op, Page, Rights, Space, Use, Va};
 
 /// Kinds of actions.
-const KINDS: u8 = 30;
+const KINDS: u8 = 32;
 
 /// Draws a sequence of at most `ops_max` operations.
 ///
@@ -80,31 +80,60 @@ impl Maker {
 
     fn action(&mut self, u: &mut Unstructured<'_>, kind: u8) -> Result<()> {
         match kind {
-            0..=9 => self.mapping(u, kind),
-            10..=17 => self.user(u, kind),
+            0..=7 => self.mapping(u, kind),
+            8..=17 => self.user(u, kind),
             18..=24 => self.kernel(u, kind),
+            30 => self.page_in(u),
+            31 => self.region(u),
             _ => self.rest(u, kind),
         }
     }
 
     fn mapping(&mut self, u: &mut Unstructured<'_>, kind: u8) -> Result<()> {
-        let (space, va, page) = (space(u)?, self.user_va(u)?, self.page(u)?);
         match kind {
-            0..=2 => self.push(Op::Enter(space, va, page, u.arbitrary()?)),
-            3 => self.push(Op::EnterQuick(space, va, page, u.arbitrary()?)),
-            4 => self.push(Op::Remove(space, va, u.int_in_range(1..=4)?)),
-            5 => self.push(Op::Protect(
-                space,
-                va,
-                u.int_in_range(1..=2)?,
-                u.arbitrary()?,
-            )),
-            6 => self.push(Op::RemoveAll(page)),
-            7 => self.push(Op::RemoveWrite(page)),
-            8 => self.push(Op::ClearModify(page)),
-            _ => self.push(Op::ClearReference(page)),
-        };
+            0..=3 => {
+                let (space, va, page) = (space(u)?, self.user_va(u)?, self.page(u)?);
+                let rights = u.arbitrary()?;
+                self.push(match kind {
+                    3 => Op::EnterQuick(space, va, page, rights),
+                    _ => Op::Enter(space, va, page, rights),
+                });
+            }
+            4..=6 => {
+                let Some((space, va)) = self.mapped(u)? else {
+                    return Ok(());
+                };
+                let base = self.base(va);
+                match kind {
+                    4 => self.push(Op::Remove(space, base, u.int_in_range(1..=4)?)),
+                    5 => self.push(Op::Protect(
+                        space,
+                        base,
+                        u.int_in_range(1..=2)?,
+                        u.arbitrary()?,
+                    )),
+                    // mprotect(2) that gives rights: the VM enters the page again.
+                    _ => match self.legal.user(space, va) {
+                        Some(m) => self.push(Op::Enter(space, base, Page(m.page), u.arbitrary()?)),
+                        None => false,
+                    },
+                };
+            }
+            _ => {
+                let page = self.page(u)?;
+                self.push(match u.arbitrary::<u8>()? % 4 {
+                    0 => Op::RemoveAll(page),
+                    1 => Op::RemoveWrite(page),
+                    2 => Op::ClearModify(page),
+                    _ => Op::ClearReference(page),
+                });
+            }
+        }
         Ok(())
+    }
+
+    fn base(&self, va: Va) -> Va {
+        Va(va.0 & !(self.legal.ground.page - 1))
     }
 
     /// A program's accesses, at an address that is mapped; a fault is handled first, as the VM does.
@@ -112,23 +141,29 @@ impl Maker {
         let Some((space, va)) = self.mapped(u)? else {
             return Ok(());
         };
-        let base = Va(va.0 & !(self.legal.ground.page - 1));
+        let base = self.base(va);
         match kind {
-            10..=11 => self.push(Op::Fetch(space, va)),
-            12..=13 => self.push(Op::Load(space, va)),
-            14..=15 => {
+            8..=10 => self.push(Op::Fetch(space, va)),
+            11..=13 => self.push(Op::Load(space, va)),
+            14..=16 => {
                 let Some(m) = self.legal.user(space, va) else {
                     return Ok(());
                 };
-                let may = matches!(m.rights, Rights::Rw | Rights::Rwx);
-                if may && !m.write {
-                    self.push(Op::Enter(space, base, Page(m.page), m.rights));
+                if !m.write {
+                    let rights = match m.rights {
+                        Rights::R => Rights::Rw,
+                        Rights::Rx => Rights::Rwx,
+                        may => may,
+                    };
+                    self.push(Op::Enter(space, base, Page(m.page), rights));
                 }
                 let value = self.value();
                 self.push(Op::Store(space, va, value))
             }
-            16 => self.push(Op::Sync(space, va, 4)),
-            _ => self.push(Op::Sync(space, base, self.legal.ground.page)),
+            _ => match u.arbitrary()? {
+                true => self.push(Op::Sync(space, va, 4)),
+                false => self.push(Op::Sync(space, base, self.legal.ground.page)),
+            },
         };
         Ok(())
     }
@@ -248,7 +283,7 @@ impl Maker {
         let Some(va) = self.kernel_va(u)? else {
             return Ok(());
         };
-        let va = Va(va.0 & !(self.legal.ground.page - 1));
+        let va = self.base(va);
         let Some(page) = self.legal.at(va).map(|m| Page(m.page)) else {
             return Ok(());
         };
@@ -264,6 +299,38 @@ impl Maker {
         let seed = self.value();
         self.push(Op::DmaRead(va, seed));
         self.tell(Event::IoDoneRead, va);
+        Ok(())
+    }
+
+    /// A page comes in from a file: a device fills it through a window of its own.
+    fn page_in(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
+        let page = self.page(u)?;
+        let ground = &self.legal.ground;
+        let mut windows = ground.kernel[..ground.windows].iter().map(|va| Va(*va));
+        let Some(va) = windows.find(|va| self.legal.at(*va).is_none()) else {
+            return Ok(());
+        };
+        if self.push(Op::Recycle(page)) && self.push(Op::Kenter(va, page)) {
+            let seed = self.value();
+            self.push(Op::DmaRead(va, seed));
+            self.push(Op::Kremove(va));
+        }
+        Ok(())
+    }
+
+    /// Every address of a space is mapped, or all of them are unmapped at once.
+    fn region(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
+        let space = space(u)?;
+        let addresses = self.legal.ground.user.clone();
+        if u.arbitrary()? {
+            let all = addresses.len().min(4) as u8;
+            self.push(Op::Remove(space, Va(addresses[0]), all));
+            return Ok(());
+        }
+        for va in addresses {
+            let page = self.page(u)?;
+            self.push(Op::Enter(space, Va(va), page, u.arbitrary()?));
+        }
         Ok(())
     }
 
@@ -290,12 +357,15 @@ impl Maker {
         Ok(())
     }
 
-    /// exec and exit: everything goes, and exec activates the new space.
+    /// exec and exit: everything goes, or exec activates another space.
     fn end_of_process(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
         if let Some(running) = self.legal.running {
-            self.push(Op::RemovePages(Space(running)));
             if u.arbitrary()? {
-                self.push(Op::Activate(Space(running)));
+                self.push(Op::RemovePages(Space(running)));
+            }
+            if u.arbitrary()? {
+                let to = space(u)?;
+                self.push(Op::Activate(to));
             }
         }
         Ok(())
@@ -355,7 +425,7 @@ impl Maker {
     }
 
     fn word(&self, u: &mut Unstructured<'_>) -> Result<u32> {
-        Ok(u32::from(u.arbitrary::<u8>()? % 4) * (self.legal.ground.page / 4))
+        Ok(self.legal.ground.word(u.arbitrary::<u8>()?))
     }
 }
 

@@ -8,7 +8,8 @@
 //! 3. The kernel loads and stores between `will` and `did`, and in a buffer only while it holds it.
 //! 4. A device writes a page that no user maps and whose bytes do not matter; it reads one that no user may
 //!    write at that time. Buffers are told.
-//! 5. A program executes only what is mapped executable; `remove_pages` and `activate` are of who runs.
+//! 5. A program executes only what is mapped executable; `remove_pages` is of who runs, and `activate` comes from
+//!    a process that runs, whose space stays or is exchanged (exec).
 //!
 //! How a kernel calls its pmap differs ([`Caller`]): whether a writer says so when it takes a buffer, and whether
 //! a page may have two kernel addresses, as FreeBSD's clustered transfers make them and NetBSD's never do.
@@ -51,6 +52,8 @@ pub struct Ground {
     pub kernel: Vec<u32>,
     /// How many of them are windows.
     pub windows: usize,
+    /// Where the pmap maps pages that it zeroes and copies.
+    pub scratch: [u32; 2],
 }
 
 impl Ground {
@@ -72,7 +75,14 @@ impl Ground {
             user: (0..users).map(|n| at(first, n)).collect(),
             kernel: kernel.chain(buffer).collect(),
             windows: windows as usize,
+            scratch: layout.scratch.map(|va| va.0),
         }
+    }
+
+    /// The offset of one of four words of a page: the first, the last and two between, where there are so many.
+    pub fn word(&self, n: u8) -> u32 {
+        let last = self.page - 4;
+        last.min(u32::from(n % 4) * (self.page / 3)) & !3
     }
 
     fn user_slot(&self, va: u32) -> Option<usize> {
@@ -243,7 +253,8 @@ impl Legal {
                 let last = Va(v.0 + u32::from(n.saturating_sub(1)) * self.ground.page);
                 *n > 0 && slot(s, v) && slot(s, &last)
             }
-            Op::RemovePages(s) | Op::Activate(s) => self.running == Some(s.0),
+            Op::RemovePages(s) => self.running == Some(s.0),
+            Op::Activate(s) => self.running.is_some() && s.0 > 0 && usize::from(s.0) <= SPACES,
             Op::RemoveAll(p) | Op::RemoveWrite(p) => self.known(*p),
             Op::ClearModify(p) | Op::ClearReference(p) => self.known(*p),
             Op::Switch(s) => s.0 > 0 && usize::from(s.0) <= SPACES,

@@ -25,7 +25,7 @@ use crate::world::World;
 /// Operations of the longest sequence.
 const OPS_MAX: usize = 48;
 /// Bytes of the longest input of the generator.
-const BYTES_MAX: usize = 160;
+const BYTES_MAX: usize = 320;
 /// The hardware acts before one of the first so many micro-steps of an operation.
 const STEPS: u64 = 48;
 
@@ -47,6 +47,8 @@ pub struct Bench {
     caller: Caller,
     /// In the last run, an act of the hardware came too late for its operation.
     late: bool,
+    /// Cycles of the last run.
+    pub cycles: u64,
 }
 
 impl Bench {
@@ -60,6 +62,7 @@ impl Bench {
             ground,
             caller: Caller::of(base),
             late: false,
+            cycles: 0,
         }
     }
 
@@ -101,6 +104,7 @@ impl Bench {
         world.put_back(&self.start);
         world.policy = policy.clone();
         self.late = false;
+        let before = world.state.machine.cost.total();
         for Move { during, op } in moves {
             world.injection = during.map(|(n, hardware)| {
                 Injection::at(u64::from(n), move |world: &mut World<Oracle>| {
@@ -116,6 +120,7 @@ impl Bench {
                 return None;
             }
         }
+        self.cycles = world.state.machine.cost.total() - before;
         evict_all(world);
         found(world)
     }
@@ -124,6 +129,15 @@ impl Bench {
     pub fn try_run(&mut self, policy: &Arc<Policy>, moves: &[Move]) -> Option<Kind> {
         let run = AssertUnwindSafe(|| self.run(policy, moves, |_| true));
         catch_unwind(run).unwrap_or(Some(Kind::Panic))
+    }
+
+    /// Whether an input is clean under two policies, and takes more cycles under the second.
+    pub fn dearer(&mut self, base: &Arc<Policy>, policy: &Arc<Policy>, moves: &[Move]) -> bool {
+        let mut cycles = |policy| self.try_run(policy, moves).is_none().then_some(self.cycles);
+        match (cycles(base), cycles(policy)) {
+            (Some(before), Some(after)) => after > before,
+            _ => false,
+        }
     }
 
     /// Whether nothing is found wherever in its operation each act of the hardware comes, alone, and with all
@@ -160,8 +174,9 @@ impl Bench {
         let ops = ops.unwrap_or_default().into_iter();
         ops.map(|op| {
             let during = (acts && inputs.word().is_multiple_of(4)).then(|| {
-                let n = (inputs.word() % STEPS) as u32;
-                (n, self.hardware(inputs))
+                let most = [STEPS / 8, STEPS][inputs.word() as usize % 2];
+                let n = (inputs.word() % most) as u32;
+                (n, self.hardware(inputs, &op))
             });
             Move { during, op }
         })
@@ -180,15 +195,22 @@ impl Bench {
         beginning.iter().copied().chain(more).collect()
     }
 
-    fn hardware(&self, inputs: &mut Inputs) -> Op {
-        let places = [&self.ground.user[..], &self.ground.kernel[..]].concat();
-        let word = (inputs.word() % 4) as u32 * self.ground.page / 4;
-        let va = Va(places[inputs.word() as usize % places.len()] + word);
-        match inputs.word() % 8 {
+    /// An act of the hardware during an operation; at the operation's own address, every other time.
+    fn hardware(&self, inputs: &mut Inputs, op: &Op) -> Op {
+        let ground = &self.ground;
+        let places = [&ground.user[..], &ground.kernel[..], &ground.scratch[..]].concat();
+        let any = places[inputs.word() as usize % places.len()];
+        let page = match op.va() {
+            Some(va) if inputs.word().is_multiple_of(2) => va.0 & !(ground.page - 1),
+            _ => any,
+        };
+        let va = Va(page + ground.word(inputs.word() as u8));
+        match inputs.word() % 10 {
             0..=2 => Op::Prefetch(va),
             3..=4 => Op::PrefetchInstruction(va),
-            5 => Op::Evict(va),
-            6 => Op::Drain,
+            5..=6 => Op::Evict(va),
+            7 => Op::EvictAll,
+            8 => Op::Drain,
             _ => Op::TlbDrop(va),
         }
     }
@@ -219,7 +241,8 @@ impl Bench {
     }
 }
 
-fn plain(ops: &[Op]) -> Vec<Move> {
+/// Operations as an input without acts of the hardware.
+pub fn plain(ops: &[Op]) -> Vec<Move> {
     ops.iter()
         .map(|op| Move {
             during: None,

@@ -19,6 +19,7 @@ use pmap::edit::{
     Change, Edit, Moment, PartChange, PlanEdit, RoutineEdit, RoutineName, SkeletonEdit, Spot,
     StepKind, VerbParts, Which, call_routine,
 };
+use pmap::hook::Verb;
 use pmap::plan::{Do, PlanStep};
 use pmap::skeleton::Part;
 use pmap::{Policy, routine};
@@ -36,6 +37,8 @@ pub struct Mutant {
     pub name: String,
     /// Whether it only drops something.
     pub drops: bool,
+    /// Whether it does less than its base, if anything.
+    pub does_less: bool,
     change: Mutation,
 }
 
@@ -59,9 +62,18 @@ impl Mutant {
                     ..
                 })
         );
+        let does_less = drops
+            || matches!(
+                edit,
+                Edit::Plan(PlanEdit {
+                    change: Change::Replace(..),
+                    ..
+                })
+            );
         Self {
             name: edit.to_string(),
             drops,
+            does_less,
             change: Mutation::Edit(edit),
         }
     }
@@ -74,6 +86,7 @@ impl Mutant {
                 .replace("start 1 ", "start line ")
                 .replace("end 1 ", "end line "),
             drops: false,
+            does_less: start >= 0 && end >= 0,
             change: Mutation::Lines(at, which, start, end),
         }
     }
@@ -89,13 +102,7 @@ impl Mutant {
     fn step(&self) -> Option<(Moment, Option<&'static str>)> {
         match self.change {
             Mutation::Lines(at, which, ..) => Some((at, which.name)),
-            Mutation::Edit(Edit::Plan(PlanEdit { at, change })) => match change {
-                Change::Drop(which)
-                | Change::Move(which, _)
-                | Change::Replace(which, _)
-                | Change::Narrow { which, .. } => Some((at, which.name)),
-                Change::Insert(..) => None,
-            },
+            Mutation::Edit(Edit::Plan(PlanEdit { at, change })) => Some((at, change.which()?.name)),
             Mutation::Edit(_) => None,
         }
     }
@@ -103,6 +110,12 @@ impl Mutant {
     /// Whether it is about lines of a page.
     pub fn needs_lines(&self) -> bool {
         matches!(self.change, Mutation::Lines(..))
+    }
+
+    /// Whether it is about a step for the second level.
+    pub fn is_second_level(&self) -> bool {
+        let step = self.step().and_then(|(_, name)| name);
+        step.is_some_and(|name| name.starts_with("l2cache"))
     }
 
     /// The edit on a machine with lines of so many bytes.
@@ -195,7 +208,7 @@ pub fn mutants(campaign: &mut Campaign) -> Vec<Mutant> {
         }
     }
     let mut out: Vec<Mutant> = seen.values().flat_map(of_step).collect();
-    out.extend(of_skeleton(&base));
+    out.extend(of_skeleton(&base, &seen));
     out.extend(
         kinds
             .into_keys()
@@ -308,11 +321,26 @@ fn others(what: Do) -> &'static [Do] {
     }
 }
 
-fn of_skeleton(policy: &Policy) -> Vec<Mutant> {
+/// Whether a part that only asks is ever answered with a step; else it is no part of this policy.
+fn answered(verb: VerbParts, part: Part, seen: &AllSeen) -> bool {
+    let at = |verb: &Verb| match part {
+        Part::WillStore => Some(Moment::WillStore(Some(*verb))),
+        Part::Stored => Some(Moment::Stored(Some(*verb))),
+        Part::Entered => Some(Moment::Entered),
+        Part::WillLeave => Some(Moment::WillLeave(Some(*verb))),
+        Part::Gone => Some(Moment::Gone(Some(*verb))),
+        _ => None,
+    };
+    let planned = |at: Moment| seen.values().any(|seen| seen.at == at);
+    verb.verbs().iter().any(|verb| at(verb).is_none_or(planned))
+}
+
+fn of_skeleton(policy: &Policy, seen: &AllSeen) -> Vec<Mutant> {
     let mut skeleton = policy.skeleton.clone();
     let mut out = Vec::new();
     for verb in VerbParts::all() {
-        let parts = verb.parts_mut(&mut skeleton).clone();
+        let parts = verb.parts_mut(&mut skeleton).iter().copied();
+        let parts: Vec<Part> = parts.filter(|part| answered(verb, *part, seen)).collect();
         let mut push = |change| out.push(Mutant::of(Edit::Skeleton(SkeletonEdit { verb, change })));
         parts.iter().for_each(|part| push(PartChange::Drop(*part)));
         for pair in parts.windows(2) {

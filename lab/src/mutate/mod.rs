@@ -6,7 +6,13 @@
 //! - *killed* if an input gives a verdict under it and none under its base;
 //! - *inert* if no input made any state of machine or pmap differ from its base's, after any operation;
 //! - *covered* by another step if an input gives a verdict only when both are dropped;
+//! - *slower* if it does less, there is no verdict, and all inputs together take more cycles: the step is there for
+//!   speed;
+//! - *proved* if searches that reach its step ([`proof`]) close and find nothing: the step is not needed there;
 //! - *open* otherwise: then a case is missing, or a step is not needed.
+//!
+//! A search that finds something kills: its shortest sequence is the killer. (Searches come last: they take
+//! seconds.)
 //!
 //! "No verdict under its base" is meant strictly: where the hardware acts within an operation, the base must
 //! be clean wherever in that operation it acts. A new killer is shrunk and kept ([`record`]); the shortest one
@@ -16,6 +22,7 @@
 
 pub mod bench;
 pub mod list;
+pub mod proof;
 pub mod record;
 
 use std::path::Path;
@@ -26,15 +33,18 @@ use pmap::Policy;
 
 use crate::case::{self, Case, Row, suite};
 use crate::fuzz::Inputs;
+use crate::op::Op;
 use bench::{Bench, Move};
 use list::Mutant;
+use proof::Proof;
 use record::{Fate, Fates, Killer};
 
 /// The machines that inputs run on, and how many random inputs each gets of a hundred.
-pub const MACHINES: [(&str, u32); 4] = [
-    ("tiny-vivt", 35),
-    ("tiny-line", 30),
-    ("tiny-line-ra", 30),
+pub const MACHINES: [(&str, u32); 5] = [
+    ("tiny-vivt", 25),
+    ("tiny-l2", 25),
+    ("tiny-line", 20),
+    ("tiny-line-ra", 25),
     ("sheevaplug", 5),
 ];
 /// Random inputs that mutants are listed by. Fixed, so that the list is.
@@ -58,6 +68,19 @@ pub struct Known {
     clean: bool,
     /// Fingerprints of the state after each operation.
     prints: Vec<u64>,
+    /// Cycles of all of them.
+    cycles: u64,
+}
+
+/// What a mutant changed on the inputs that it ran.
+#[derive(Clone, Copy, Debug, Default)]
+struct Changed {
+    /// Some state differed from its base's.
+    state: bool,
+    /// Cycles more than its base took.
+    cycles: i64,
+    /// The shortest input that took more.
+    dearer: Option<usize>,
 }
 
 impl Known {
@@ -92,6 +115,8 @@ pub struct Campaign {
     pub found: Vec<Killer>,
     /// Inputs left out because the base is not clean on them.
     pub unclean: usize,
+    /// Where searches judge, once one is asked for.
+    places: Option<Vec<proof::Place>>,
 }
 
 /// What came of a campaign.
@@ -100,17 +125,29 @@ pub struct Outcome {
     pub fates: Fates,
 }
 
+/// The names of [`Outcome::counts`].
+pub const COUNTS: [&str; 7] = [
+    "mutants", "killed", "inert", "covered", "slower", "proved", "open",
+];
+
 impl Outcome {
-    /// How many mutants there are, and how many of them are killed, inert, covered and open.
-    pub fn counts(&self) -> [usize; 5] {
+    /// How many mutants there are, and how many of each fate ([`COUNTS`]).
+    pub fn counts(&self) -> [usize; 7] {
         let of = |is: fn(&Fate) -> bool| self.fates.iter().filter(|(_, f)| is(f)).count();
         [
             self.fates.len(),
             of(|f| matches!(f, Fate::Killed { .. })),
             of(|f| *f == Fate::Inert),
             of(|f| matches!(f, Fate::Covered { .. })),
-            of(|f| *f == Fate::Open),
+            of(|f| matches!(f, Fate::Slower { .. })),
+            of(|f| *f == Fate::Proved),
+            self.open(),
         ]
+    }
+
+    /// How many are open.
+    pub fn open(&self) -> usize {
+        self.fates.iter().filter(|(_, f)| *f == Fate::Open).count()
     }
 }
 
@@ -131,6 +168,7 @@ impl Campaign {
             cases: Vec::new(),
             found: Vec::new(),
             unclean: 0,
+            places: None,
         };
         for file in suite::files(cases, "kdl").map_err(|e| format!("{}: {e}", cases.display()))? {
             campaign.add_case(cases, &file)?;
@@ -191,6 +229,7 @@ impl Campaign {
             moves,
             clean: steady && found.is_none(),
             prints,
+            cycles: bench.cycles,
         }
     }
 
@@ -207,6 +246,15 @@ impl Campaign {
                 }
             }
         }
+    }
+
+    /// What searches say of a mutant.
+    fn searched(&mut self, mutant: &Mutant) -> Proof {
+        if mutant.needs_lines() || mutant.is_second_level() {
+            return Proof::Unknown;
+        }
+        let places = self.places.get_or_insert_with(|| proof::places(&self.base));
+        proof::search(&self.base, places, |line| mutant.edit(line))
     }
 
     /// Every mutant.
@@ -235,25 +283,72 @@ impl Campaign {
             return fate;
         }
         let policies = self.mutated_on_all(&[mutant]);
-        let mut differs = false;
+        let mut changed = Changed::default();
         for n in 0..self.inputs.len() {
             let Some(policy) = &policies[self.inputs[n].machine] else {
                 continue;
             };
-            if self.kills(n, policy, &mut differs) && self.steady(n) {
+            if self.kills(n, policy, &mut changed) && self.steady(n) {
                 return self.killed(n, mutant, policy);
             }
         }
-        if let Some(by) = self.killed_by_case(mutant, &mut differs) {
+        if let Some(by) = self.killed_by_case(mutant, &mut changed) {
             return Fate::Killed { by };
         }
-        if !differs {
+        if !changed.state {
             return Fate::Inert;
         }
         if let Some(by) = self.hunted(mutant) {
             return Fate::Killed { by };
         }
-        self.covered(mutant, all).unwrap_or(Fate::Open)
+        if mutant.does_less
+            && let Some(by) = self.slower(mutant, changed, &policies)
+        {
+            return Fate::Slower { by };
+        }
+        if let Some(fate) = self.covered(mutant, all) {
+            return fate;
+        }
+        match self.searched(mutant) {
+            Proof::Unsafe { machine, ops } => match self.witnessed(mutant, machine, &ops) {
+                Some(by) => Fate::Killed { by },
+                None => Fate::Open,
+            },
+            Proof::Needless => Fate::Proved,
+            Proof::Unknown => Fate::Open,
+        }
+    }
+
+    /// The killer made of what a search found.
+    fn witnessed(&mut self, mutant: &Mutant, machine: &str, ops: &[Op]) -> Option<String> {
+        let machine = MACHINES.iter().position(|(name, _)| *name == machine)?;
+        let policy = self.mutated(&[mutant], machine);
+        let known = self.know(None, machine, bench::plain(ops));
+        let bench = &mut self.benches[machine];
+        if !known.clean || bench.try_run(&policy, &known.moves).is_none() {
+            return None;
+        }
+        self.inputs.push(known);
+        let last = self.inputs.len() - 1;
+        Some(self.keep(last, &mutant.name, std::slice::from_ref(&policy), &[]))
+    }
+
+    /// If all inputs together are dearer under a mutant: the case that shows it, shrunk and kept.
+    fn slower(
+        &mut self,
+        mutant: &Mutant,
+        changed: Changed,
+        policies: &[Option<Arc<Policy>>],
+    ) -> Option<String> {
+        let n = changed.dearer.filter(|_| changed.cycles > 0)?;
+        if let Some(name) = self.inputs[n].name.clone() {
+            return Some(name);
+        }
+        let (machine, moves) = (self.inputs[n].machine, self.inputs[n].moves.clone());
+        let (base, policy) = (self.base.clone(), policies[machine].clone()?);
+        let bench = &mut self.benches[machine];
+        let moves = bench.shrink(&moves, |bench, trial| bench.dearer(&base, &policy, trial));
+        Some(self.keep_as(&mutant.name, machine, moves))
     }
 
     /// Whether what was recorded is still so, as far as killers and random inputs can tell: the quick way.
@@ -262,18 +357,37 @@ impl Campaign {
             Fate::Killed { by } | Fate::Covered { by, .. } => {
                 self.again(mutant, all, Some(said), by).is_some()
             }
-            Fate::Inert => {
-                let policies = self.mutated_on_all(&[mutant]);
-                let mut differs = false;
-                for n in 0..self.inputs.len() {
-                    if let Some(policy) = &policies[self.inputs[n].machine] {
-                        self.kills(n, policy, &mut differs);
-                    }
-                }
-                !differs
-            }
+            Fate::Slower { by } => self.shows(mutant, by),
+            // Searches take seconds each; `pmaplab mutate` repeats them.
+            Fate::Proved => self.tried(mutant).is_some(),
+            Fate::Inert => self.tried(mutant).is_some_and(|changed| !changed.state),
             Fate::Open => false,
         }
+    }
+
+    /// What a mutant changes on all inputs, if none of them kills it.
+    fn tried(&mut self, mutant: &Mutant) -> Option<Changed> {
+        let policies = self.mutated_on_all(&[mutant]);
+        let mut changed = Changed::default();
+        for n in 0..self.inputs.len() {
+            if let Some(policy) = &policies[self.inputs[n].machine]
+                && self.kills(n, policy, &mut changed)
+                && self.steady(n)
+            {
+                return None;
+            }
+        }
+        Some(changed)
+    }
+
+    /// Whether a killer is dearer under the mutant.
+    fn shows(&mut self, mutant: &Mutant, by: &str) -> bool {
+        let named = |i: &Known| i.name.as_deref() == Some(by);
+        let Some(input) = self.inputs.iter().find(|i| named(i)) else {
+            return false;
+        };
+        let policy = self.mutated(&[mutant], input.machine);
+        self.benches[input.machine].dearer(&self.base, &policy, &input.moves)
     }
 
     /// Whether what was recorded is still so.
@@ -301,37 +415,48 @@ impl Campaign {
             return holds.then(|| said.cloned()).flatten();
         }
         let at = self.cases.iter().position(|c| c.name == by)?;
-        let holds = matches!(said?, Fate::Killed { .. }) && self.case_kills(at, mutant, &mut false);
+        let holds = matches!(said?, Fate::Killed { .. })
+            && self.case_kills(at, mutant, &mut Changed::default());
         holds.then(|| said.cloned()).flatten()
     }
 
     fn kills_alone(&mut self, n: usize, mutants: &[&Mutant]) -> Option<bool> {
         let policies = self.mutated_on_all(mutants);
         let policy = policies[self.inputs[n].machine].as_ref()?;
-        Some(self.kills(n, policy, &mut false))
+        Some(self.kills(n, policy, &mut Changed::default()))
     }
 
-    /// Whether input `n` kills a policy; notes if any state differs from the base's.
-    fn kills(&mut self, n: usize, policy: &Arc<Policy>, differs: &mut bool) -> bool {
+    /// Whether input `n` kills a policy; notes what differs from the base.
+    fn kills(&mut self, n: usize, policy: &Arc<Policy>, changed: &mut Changed) -> bool {
         let input = &self.inputs[n];
         if !input.clean {
             return false;
         }
-        if *differs || !input.plain() {
+        if !input.plain() {
             return self.found(n, policy);
         }
         let bench = &mut self.benches[input.machine];
-        let mut at = 0;
-        let prints = &input.prints;
+        let (mut at, mut same) = (0, true);
+        let (look, prints) = (!changed.state, &input.prints);
         let run = std::panic::AssertUnwindSafe(|| {
             bench.run(policy, &input.moves, |world| {
-                *differs |= prints.get(at) != Some(&print(world));
+                same &= !look || prints.get(at) == Some(&print(world));
                 at += 1;
                 true
             })
         });
         let found = std::panic::catch_unwind(run);
-        found.is_err() || found.is_ok_and(|f| f.is_some())
+        changed.state |= !same;
+        if !matches!(found, Ok(None)) {
+            return true;
+        }
+        let more = bench.cycles as i64 - input.cycles as i64;
+        changed.cycles += more;
+        let shorter = |other: usize| self.inputs[other].moves.len() > input.moves.len();
+        if more > 0 && changed.dearer.is_none_or(shorter) {
+            changed.dearer = Some(n);
+        }
+        false
     }
 
     /// Whether the base is clean on an input wherever the hardware acts; killers were asked before.
@@ -371,6 +496,10 @@ impl Campaign {
                 && clean.iter().all(|p| bench.try_run(p, trial).is_none())
                 && bench.steady(&base, trial)
         });
+        self.keep_as(name, machine, moves)
+    }
+
+    fn keep_as(&mut self, name: &str, machine: usize, moves: Vec<Move>) -> String {
         let killer = Killer {
             name: self.name_for(name),
             machine: MACHINES[machine].0.to_owned(),
@@ -391,13 +520,13 @@ impl Campaign {
         names.find(|name| !taken(name)).unwrap_or(slug)
     }
 
-    fn killed_by_case(&mut self, mutant: &Mutant, differs: &mut bool) -> Option<String> {
+    fn killed_by_case(&mut self, mutant: &Mutant, changed: &mut Changed) -> Option<String> {
         (0..self.cases.len())
-            .find(|n| self.case_kills(*n, mutant, differs))
+            .find(|n| self.case_kills(*n, mutant, changed))
             .map(|n| self.cases[n].name.clone())
     }
 
-    fn case_kills(&self, n: usize, mutant: &Mutant, differs: &mut bool) -> bool {
+    fn case_kills(&self, n: usize, mutant: &Mutant, changed: &mut Changed) -> bool {
         let known = &self.cases[n];
         if !known.row.verdicts.clean() {
             return false;
@@ -410,7 +539,7 @@ impl Campaign {
         let Ok(row) = std::panic::catch_unwind(run) else {
             return true;
         };
-        *differs |= row.prints != known.row.prints;
+        changed.state |= row.prints != known.row.prints;
         !row.verdicts.clean()
     }
 
@@ -514,7 +643,7 @@ impl Campaign {
         named.sort_by_key(|n| (self.inputs[*n].moves.len(), self.inputs[*n].name.clone()));
         let n = named.into_iter().find(|n| {
             let policy = policies[self.inputs[*n].machine].clone();
-            policy.is_some_and(|p| self.kills(*n, &p, &mut true))
+            policy.is_some_and(|p| self.found(*n, &p))
         })?;
         self.inputs[n].name.clone()
     }

@@ -26,6 +26,13 @@ pub enum Fate {
         /// A case's name.
         by: String,
     },
+    /// Nothing was found, and all inputs together take more cycles: the step is there for speed.
+    Slower {
+        /// A case that shows it.
+        by: String,
+    },
+    /// It changed something, and no search that reaches its step found anything: the step is not needed there.
+    Proved,
     /// It changed something, and nothing was found.
     Open,
 }
@@ -67,7 +74,7 @@ pub fn read_fates(file: &Path) -> Result<Fates, String> {
             fate(line).ok_or_else(|| {
                 format!(
                     "{shown}:{}: expected `MUTANT: killed by CASE`, `inert`, `covered by MUTANT, killed \
-                     with it by CASE` or `open`",
+                     with it by CASE`, `slower in CASE`, `proved` or `open`",
                     n + 1
                 )
             })
@@ -79,17 +86,25 @@ fn fate(line: &str) -> Option<(String, Fate)> {
     let (mutant, said) = line.split_once(": ")?;
     let fate = match said {
         "inert" => Fate::Inert,
+        "proved" => Fate::Proved,
         "open" => Fate::Open,
-        _ => match said.strip_prefix("killed by ") {
-            Some(by) => Fate::Killed { by: by.to_owned() },
-            None => {
-                let both = said.strip_prefix("covered by ")?;
-                let (with, by) = both.split_once(", killed with it by ")?;
+        _ => match said.split_once(' ')? {
+            ("killed", by) => Fate::Killed {
+                by: by.strip_prefix("by ")?.to_owned(),
+            },
+            ("slower", by) => Fate::Slower {
+                by: by.strip_prefix("in ")?.to_owned(),
+            },
+            ("covered", both) => {
+                let (with, by) = both
+                    .strip_prefix("by ")?
+                    .split_once(", killed with it by ")?;
                 Fate::Covered {
                     with: with.to_owned(),
                     by: by.to_owned(),
                 }
             }
+            _ => return None,
         },
     };
     Some((mutant.to_owned(), fate))
@@ -112,6 +127,8 @@ impl std::fmt::Display for Fate {
             Fate::Killed { by } => write!(f, "killed by {by}"),
             Fate::Inert => f.write_str("inert"),
             Fate::Covered { with, by } => write!(f, "covered by {with}, killed with it by {by}"),
+            Fate::Slower { by } => write!(f, "slower in {by}"),
+            Fate::Proved => f.write_str("proved"),
             Fate::Open => f.write_str("open"),
         }
     }
@@ -156,7 +173,7 @@ pub fn unnamed(directory: &Path) -> Result<Vec<String>, String> {
     let mut names = std::collections::BTreeSet::new();
     for file in files {
         for (_, fate) in read_fates(&file)? {
-            if let Fate::Killed { by } | Fate::Covered { by, .. } = fate {
+            if let Fate::Killed { by } | Fate::Covered { by, .. } | Fate::Slower { by } = fate {
                 names.insert(by);
             }
         }

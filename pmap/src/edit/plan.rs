@@ -73,6 +73,19 @@ pub struct PlanEdit {
     pub change: Change,
 }
 
+impl Change {
+    /// The steps that it is about; `None` for a step more.
+    pub fn which(&self) -> Option<Which> {
+        match self {
+            Change::Drop(which)
+            | Change::Move(which, _)
+            | Change::Replace(which, _)
+            | Change::Narrow { which, .. } => Some(*which),
+            Change::Insert(..) => None,
+        }
+    }
+}
+
 impl Which {
     /// Every step of that name.
     pub fn all(name: &'static str) -> Self {

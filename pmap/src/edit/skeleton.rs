@@ -1,5 +1,6 @@
 //! Edits of skeletons.
 
+use crate::hook::Verb;
 use crate::skeleton::{Part, Parts, Skeleton};
 
 /// A verb whose order a skeleton lists.
@@ -32,6 +33,18 @@ pub enum PartChange {
     MoveBefore(Part, Part),
     /// It is done behind another.
     MoveAfter(Part, Part),
+}
+
+impl PartChange {
+    /// The parts that it names.
+    pub fn parts(&self) -> Vec<Part> {
+        match *self {
+            PartChange::Drop(part) => vec![part],
+            PartChange::MoveBefore(part, other) | PartChange::MoveAfter(part, other) => {
+                vec![part, other]
+            }
+        }
+    }
 }
 
 /// A change of a verb's order.
@@ -104,6 +117,18 @@ impl VerbParts {
             VerbParts::Protect => &mut skeleton.protect,
             VerbParts::Kenter => &mut skeleton.kenter,
             VerbParts::Kremove => &mut skeleton.kremove,
+        }
+    }
+
+    /// The verbs that the rule is asked as.
+    pub fn verbs(self) -> &'static [Verb] {
+        match self {
+            VerbParts::EnterNew | VerbParts::EnterSame | VerbParts::EnterOther => &[Verb::Enter],
+            VerbParts::Remove => &[Verb::Remove],
+            VerbParts::RemoveAll => &[Verb::RemoveAll],
+            VerbParts::Protect => &[Verb::Protect],
+            VerbParts::Kenter => &[Verb::Kenter, Verb::Qenter],
+            VerbParts::Kremove => &[Verb::Kremove, Verb::Qremove],
         }
     }
 

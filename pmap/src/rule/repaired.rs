@@ -14,8 +14,8 @@
 //!    dirty and two of them in one space agree.
 //! 6. TLB copies go whether or not the space is live: a switch between two spaces of one first-level table
 //!    keeps them. Lines only if it is live: a switch to another space empties the first level.
-//! 7. A frame is zeroed past the caches only after the second level has forgotten it; windows are unmapped
-//!    after use.
+//! 7. A frame is zeroed past the caches only after the second level has forgotten it. Windows are unmapped after
+//!    use, their TLB copies flushed then; so there are none when one is mapped.
 //! 8. A program's sync cleans data before it invalidates instructions.
 //!
 //! Its skeleton: unmanaged mappings have REF (B23), an uncached mapping stays so when entered again (B24),
@@ -24,11 +24,10 @@
 //! count as executed: ARMv5 cannot forbid it.
 
 use machine::LineOp::{Clean, CleanInvalidate, Invalidate};
-use machine::{Frame, VirtAddr};
+use machine::{Access, Frame, VirtAddr};
 
 use crate::hook::{Facts, Hook, Mapping, Verb, View};
 use crate::plan::{Do, Plan};
-use crate::rule::life;
 use crate::types::{PvFlags, SpaceId};
 use crate::verbs::DmaOp;
 
@@ -56,9 +55,18 @@ pub fn plan(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
                 plan.push(Do::Dcache(Clean), m.space, m.va, facts.page);
             }
         }
-        Hook::Stored { .. } | Hook::Fixed(_) => {
+        Hook::Stored { old, new, .. } => {
+            // Fetches do not ask whether a store is allowed.
+            let write_alone = old.with_write(new.writable()) == new;
+            let tlb = if write_alone { Do::TlbD } else { Do::TlbId };
             if let Some(m) = view.subject {
-                plan.push(Do::TlbId, m.space, m.va, 0);
+                plan.push(tlb, m.space, m.va, 0);
+            }
+        }
+        Hook::Fixed(Access::Store) => {
+            // What an entry without rights had left no TLB copy.
+            if let Some(m) = view.subject {
+                plan.push(Do::TlbD, m.space, m.va, 0);
             }
         }
         Hook::Gone { verb, nth } => gone(verb, nth, view, facts, plan),
@@ -154,7 +162,6 @@ fn ends(verb: Verb, pages: u32, len: u32, view: &View<'_>, facts: &Facts, plan: 
             plan.whole(Do::TlbAll);
             plan.whole(Do::IdcacheAll);
         }
-        Verb::Release => plan.whole(Do::TlbAll),
         _ => {}
     }
 }
@@ -180,7 +187,6 @@ fn zero(frame: Frame, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
     let mapped = view.mappings.iter().chain(&view.kva);
     mapped.for_each(|m| lines(m, facts, plan));
     plan.push(window, K, to, facts.page);
-    plan.push(Do::TlbD, K, to, 0);
     if facts.l2 {
         plan.push(Do::L2(Invalidate), K, to, facts.page);
     }
@@ -191,9 +197,16 @@ fn zero(frame: Frame, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
 
 fn copy(from: Frame, to: Frame, facts: &Facts, plan: &mut Plan) {
     let [source, target] = facts.scratch;
-    plan.whole(Do::IdcacheAll);
+    plan.whole(Do::DcacheAll(CleanInvalidate));
     plan.whole(Do::L2All(CleanInvalidate));
-    life::windows(plan, from, to, facts);
+    for (frame, va) in [(from, source), (to, target)] {
+        let window = Do::Window {
+            frame,
+            cached: true,
+            write: va == target,
+        };
+        plan.push(window, K, va, facts.page);
+    }
     plan.push(Do::Copy { from: source }, K, target, facts.page);
     for va in [source, target] {
         plan.range(Do::Dcache(CleanInvalidate), K, va, facts.page);

@@ -1,6 +1,8 @@
 //! The mutation engine says what is so: a step that is needed is killed and its killer kept, one that does
 //! nothing is inert, one whose work another repeats is covered by it, and a needless one is open.
 
+mod record;
+
 use std::path::{Path, PathBuf};
 
 use lab::mutate::Campaign;

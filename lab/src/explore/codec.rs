@@ -18,6 +18,9 @@
 //!    own: whatever removes the main part's entry removes it too.
 //!
 //! With symmetry off nothing is renamed but values, in order of appearance, all of them apart.
+//!
+//! The bytes come in [sections](SECTIONS), so that an action can be undone by restoring those that it changed
+//! ([`Codec::undo`]).
 
 mod restore;
 mod save;
@@ -25,14 +28,26 @@ mod save;
 use machine::profile::{CacheProfile, Lookup, Replacement, TableProfile};
 use machine::{Frame, Place, Profile, Pte, Unit};
 use pmap::SpaceId;
+use pmap::count::Counting;
 
 use super::scope::Scope;
+use crate::oracle::Oracle;
+use crate::world::World;
+
+/// The parts of a state, in order: what the kernel knows, what the oracle knows, memory, both caches, write
+/// buffer, TLB. Only from the second one on there are values.
+const SECTIONS: usize = 7;
+const TRUTH: usize = 1;
+/// Where each section of a packed state ends.
+pub type Ends = [u16; SECTIONS];
 
 /// A value that nothing can be compared with.
 const OTHER: u8 = 255;
 /// Most frames, and most bytes of a page.
 const FRAMES: usize = 8;
 const PAGE: usize = 32;
+/// Most values that are told apart.
+const VALUES: usize = 64;
 
 /// What makes two states equal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +63,7 @@ pub enum Symmetry {
 pub struct Codec {
     symmetry: Symmetry,
     page: u32,
+    page_shift: u32,
     frames: u8,
     user: u32,
     kernel: u32,
@@ -66,16 +82,21 @@ struct Names {
     /// Real frame to canonical one.
     frames: [u8; FRAMES],
     order: [u8; FRAMES],
-    values: [u32; 128],
+    /// Real frames whose first word matters.
+    valid: u8,
+    values: [u32; VALUES],
     used: u8,
     exact: bool,
 }
 
 impl Names {
+    #[inline]
     fn value(&mut self, value: u32, distinguished: bool) -> u8 {
         let known = &self.values[..usize::from(self.used)];
-        if let Some(n) = known.iter().position(|v| *v == value) {
-            return n as u8;
+        for (n, held) in known.iter().enumerate() {
+            if *held == value {
+                return n as u8;
+            }
         }
         if !(distinguished || self.exact) || usize::from(self.used) == self.values.len() {
             return OTHER;
@@ -104,6 +125,16 @@ impl Bytes<'_> {
 
     fn half(&mut self) -> u16 {
         u16::from_le_bytes([self.take(), self.take()])
+    }
+
+    /// Calls `each` for the slots of a mask of `slots` bits, with whether it is set.
+    fn each_slot(&mut self, slots: u32, mut each: impl FnMut(&mut Self, u32, bool)) {
+        for first in (0..slots).step_by(8) {
+            let mask = self.take();
+            for slot in first..slots.min(first + 8) {
+                each(self, slot, mask >> (slot - first) & 1 != 0);
+            }
+        }
     }
 }
 
@@ -163,6 +194,7 @@ impl Codec {
         Ok(Self {
             symmetry,
             page: profile.page,
+            page_shift: profile.page.trailing_zeros(),
             frames: profile.frames() as u8,
             user: user_pages,
             kernel: kernel_pages,
@@ -219,4 +251,17 @@ fn first_word(unit: Unit, slot: u32) -> Place {
 fn word_of(bytes: &[u8], at: u32) -> u32 {
     let n = at as usize;
     u32::from_le_bytes([bytes[n], bytes[n + 1], bytes[n + 2], bytes[n + 3]])
+}
+
+fn section_of<'a>(bytes: &'a [u8], ends: &Ends, n: usize) -> &'a [u8] {
+    let from = if n == 0 { 0 } else { ends[n - 1] };
+    &bytes[usize::from(from)..usize::from(ends[n])]
+}
+
+/// Whether the policy decides by counts that pages keep beside their lists (B9, B10).
+fn kept_counts(world: &World<Oracle>) -> bool {
+    matches!(
+        world.policy.skeleton.counting,
+        Counting::Kept | Counting::KeptTwice
+    )
 }

@@ -243,13 +243,6 @@ pub struct Move {
     pub ops: Vec<Op>,
 }
 
-impl Move {
-    /// Whether it stores a value that nothing else has.
-    pub fn stores(&self) -> bool {
-        self.ops.iter().any(|op| with_value(*op, 0) != *op)
-    }
-}
-
 /// Where a scope's addresses are on a machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {

@@ -99,6 +99,7 @@ impl Oracle {
         page.valid.put(0, len, false);
         page.valid.put(0, 4, word.valid);
         page.restore_undue(word.base, word.many);
+        page.lost = None;
     }
 
     /// Restores whether memory has the last store of a page's first word, after the page itself.

@@ -1,5 +1,6 @@
 //! The canonical form loses nothing, and the search finds planted faults where they must be.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -102,6 +103,7 @@ fn every_real_step_is_a_step_of_the_canonical_form() {
         (MACHINE, "none"),
         ("tiny-line-ra", "bare"),
         (MACHINE, "freebsd-2010"),
+        (MACHINE, "freebsd-2006-fixed"),
     ] {
         let scope = scope("windows");
         let mut canonical = model(machine, policy(name), &scope, Symmetry::On);
@@ -381,4 +383,40 @@ fn a_checkpoint_goes_on_where_it_stopped() {
         (whole.states(), whole.transitions)
     );
     assert_eq!(rest.depth, whole.depth);
+}
+
+/// An action undone leaves the state that restoring leaves: each action of many states has the outcome that it
+/// has on a state restored for it alone.
+#[test]
+fn an_action_undone_leaves_nothing_behind() {
+    for (machine, name, scope_name) in [
+        (MACHINE, "freebsd-2010-repaired", "default"),
+        (MACHINE, "freebsd-2006-fixed", "default"),
+        ("tiny-line-ra", "freebsd-2010-repaired", "paging"),
+        (MACHINE, "always-flush", "windows"),
+    ] {
+        let scope = scope(scope_name);
+        let make = || model(machine, policy(name), &scope, Symmetry::On);
+        let (mut walker, mut alone) = (make(), make());
+        let mut states = vec![walker.initial().to_vec()];
+        let mut known: HashSet<Vec<u8>> = states.iter().cloned().collect();
+        for n in 0..1500 {
+            let state = states[n].clone();
+            let mut outcomes = Vec::new();
+            walker.expand(&state, |action, outcome| {
+                if let Outcome::State(next) = outcome {
+                    outcomes.push((usize::from(action), next.to_vec()));
+                }
+            });
+            for (action, next) in outcomes {
+                alone.restore(&state);
+                assert!(matches!(alone.run(action), Done::Yes(_)));
+                let ops = &walker.moves()[action].ops;
+                assert_eq!(alone.pack(), next, "{machine} {name}, state {n}: {ops:?}");
+                if known.insert(next.clone()) {
+                    states.push(next);
+                }
+            }
+        }
+    }
 }

@@ -65,8 +65,9 @@ pub struct Codec {
     page: u32,
     page_shift: u32,
     frames: u8,
-    user: u32,
-    kernel: u32,
+    /// Where the entries of the tables are: the kernel's, then the spaces' in canonical order, which are
+    /// exchanged or are not.
+    tables: [Vec<u16>; 2],
     spaces: u16,
     zero: bool,
     /// The page daemon's verbs are tried: nothing else looks at what a page remembers of its mappings.
@@ -79,6 +80,8 @@ pub struct Codec {
 struct Names {
     /// Canonical space to real one.
     spaces: [u16; 4],
+    /// Whether the first two are exchanged.
+    exchanged: bool,
     /// Real frame to canonical one.
     frames: [u8; FRAMES],
     order: [u8; FRAMES],
@@ -191,29 +194,30 @@ impl Codec {
             return Err("a flat table".to_owned());
         };
         let sets = profile.tlb.entries / profile.tlb.ways;
+        let spaces = (spaces as u16).min(3);
+        let all = user_pages + kernel_pages;
+        let tables = [[1, 2], [2, 1]].map(|order| {
+            let users = order.iter().take(usize::from(spaces).saturating_sub(1));
+            let of_users = users.flat_map(|s| s * all..s * all + user_pages);
+            (user_pages..all)
+                .chain(of_users)
+                .map(|n| n as u16)
+                .collect()
+        });
         Ok(Self {
             symmetry,
             page: profile.page,
             page_shift: profile.page.trailing_zeros(),
             frames: profile.frames() as u8,
-            user: user_pages,
-            kernel: kernel_pages,
-            spaces: (spaces as u16).min(3),
+            tables,
+            spaces,
             zero: scope.windows,
             paging: scope.paging || symmetry == Symmetry::Off,
-            roomy: sets >= user_pages + kernel_pages,
+            roomy: sets >= all,
         })
     }
 
-    fn table_pages(&self, spaces: [u16; 4]) -> impl Iterator<Item = (u32, u32)> {
-        let (user, kernel) = (self.user, self.kernel);
-        let of_kernel = (user..user + kernel).map(|p| (0, p));
-        let all = usize::from(self.spaces);
-        let of_users =
-            (1..all).flat_map(move |s| (0..user).map(move |p| (u32::from(spaces[s]), p)));
-        of_kernel.chain(of_users)
-    }
-
+    #[inline]
     fn pte(&self, names: &Names, raw: u32) -> u8 {
         let pte = Pte(raw);
         if !pte.present() {

@@ -24,6 +24,8 @@ pub struct WorldModel {
     pub world: World<Oracle>,
     codec: Codec,
     moves: Vec<Move>,
+    /// Those that the contract allows in the state being expanded.
+    allowed: Vec<usize>,
     /// Whether a broken rule, too, ends a search that wants one finding.
     pub strict: bool,
     phase: Phase,
@@ -69,6 +71,7 @@ impl WorldModel {
             world,
             codec,
             moves,
+            allowed: Vec::new(),
             strict: false,
             phase: Phase::None,
             packed: Vec::new(),
@@ -208,14 +211,15 @@ impl Model for WorldModel {
     fn expand(&mut self, state: &[u8], mut each: impl FnMut(u16, Outcome<'_, Self>)) {
         self.restore(state);
         let phase = self.phase;
+        let mut allowed = std::mem::take(&mut self.allowed);
+        let facts = self.facts();
+        let may = |n: &usize| facts.allow(self.moves[*n].act);
+        allowed.clear();
+        allowed.extend((0..self.moves.len()).filter(may));
         let mut clean = true;
-        for n in 0..self.moves.len() {
+        for n in allowed.iter().copied() {
             if !clean {
                 self.restore(state);
-                clean = true;
-            }
-            if !self.facts().allow(self.moves[n].act) {
-                continue;
             }
             clean = false;
             let Done::Yes(bad) = self.run(n) else {
@@ -234,6 +238,7 @@ impl Model for WorldModel {
             }
             each(n as u16, Outcome::State(self.packed.as_slice()));
         }
+        self.allowed = allowed;
     }
 
     fn stops(&self, bad: Kind) -> bool {

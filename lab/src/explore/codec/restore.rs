@@ -43,7 +43,7 @@ impl Codec {
             return false;
         }
         world.observer.restart();
-        for n in 0..SECTIONS {
+        for n in (0..SECTIONS).filter(|n| *n != TRUTH) {
             if !equal(n) {
                 self.restore_section(n, &mut Bytes(section_of(then, ends_then, n)), world);
             }
@@ -114,9 +114,8 @@ impl Codec {
     }
 
     fn restore_tables(&self, bytes: &mut Bytes<'_>, machine: &mut Machine) {
-        for (space, page) in self.table_pages([0, 1, 2, 3]) {
-            let pte = Self::pte_from(bytes.take());
-            machine.flat[(space * (self.user + self.kernel) + page) as usize] = pte.0;
+        for n in &self.tables[0] {
+            machine.flat[usize::from(*n)] = Self::pte_from(bytes.take()).0;
         }
     }
 

@@ -1,7 +1,7 @@
 //! From a world to its canonical bytes.
 
 use machine::cache::Cache;
-use machine::tlb::{EMPTY, TlbEntry};
+use machine::tlb::TlbEntry;
 use machine::{Frame, Machine, PhysAddr, Place, Pte, Unit};
 use pmap::{PvFlags, SpaceId};
 
@@ -24,7 +24,7 @@ impl Codec {
             self.save_section(section, (world, phase), &mut names, out);
             *end = out.len() as u16;
         }
-        let kept = names.spaces == [0, 1, 2, 3] && names.order.is_sorted();
+        let kept = !names.exchanged && names.order.is_sorted();
         (ends, kept)
     }
 
@@ -60,13 +60,16 @@ impl Codec {
     fn names(&self, world: &World<Oracle>) -> Names {
         let live = world.state.pmap.cpus[0].live.map_or(1, |s| s.0);
         let canonical = self.symmetry == Symmetry::On;
-        let spaces = match live {
-            2 if canonical => [0, 2, 1, 3],
-            _ => [0, 1, 2, 3],
+        let exchanged = canonical && live == 2;
+        let spaces = if exchanged {
+            [0, 2, 1, 3]
+        } else {
+            [0, 1, 2, 3]
         };
         let identity = std::array::from_fn(|n| n as u8);
         let mut names = Names {
             spaces,
+            exchanged,
             frames: identity,
             order: identity,
             valid: 0,
@@ -99,15 +102,14 @@ impl Codec {
 
     /// Whether all frames appear.
     fn meet_all(&self, machine: &Machine, order: &mut Order<'_>) -> bool {
-        for (space, page) in self.table_pages(order.names.spaces) {
-            let raw = self.raw(machine, space, page);
+        for raw in self.entries(machine, order.names.exchanged) {
             if raw != 0 && order.meet(Pte(raw).frame().0 as u8) {
                 return true;
             }
         }
         let cpu = &machine.cpus[0];
         for entry in cpu.tlb.slots() {
-            if *entry != EMPTY && order.meet((entry.base >> self.page_shift) as u8) {
+            if !entry.is_empty() && order.meet((entry.base >> self.page_shift) as u8) {
                 return true;
             }
         }
@@ -133,8 +135,9 @@ impl Codec {
         bits << 24 | u64::from(attrs) << 8 | u64::from(page.bits)
     }
 
-    fn raw(&self, machine: &Machine, space: u32, page: u32) -> u32 {
-        machine.flat[(space * (self.user + self.kernel) + page) as usize]
+    fn entries(&self, machine: &Machine, exchanged: bool) -> impl Iterator<Item = u32> {
+        let tables = &self.tables[usize::from(exchanged)];
+        tables.iter().map(|n| machine.flat[usize::from(*n)])
     }
 
     fn bases(&self, names: &Names) -> impl Iterator<Item = (u8, PhysAddr)> + use<> {
@@ -174,11 +177,9 @@ impl Codec {
     }
 
     fn save_tables(&self, world: &World<Oracle>, names: &Names, out: &mut Vec<u8>) {
-        let machine = &world.state.machine;
-        let raws = self
-            .table_pages(names.spaces)
-            .map(|(s, p)| self.raw(machine, s, p));
-        out.extend(raws.map(|raw| self.pte(names, raw)));
+        for raw in self.entries(&world.state.machine, names.exchanged) {
+            out.push(self.pte(names, raw));
+        }
     }
 
     /// Flags of mappings that nobody asks for.
@@ -291,7 +292,7 @@ impl Codec {
                 at = out.len();
                 out.push(0);
             }
-            if *entry == EMPTY {
+            if entry.is_empty() {
                 continue;
             }
             let of_data = (main..main + micro).contains(&n);

@@ -12,8 +12,8 @@
 //!    and every other value is `OTHER`. Zero keeps its identity where pages are zeroed.
 //! 2. Processes. The live space is called 1. Programs of both spaces can do the same.
 //! 3. Frames are numbered in order of appearance in the tables, the TLB and the caches.
-//! 4. MOD, and what a page remembers of mappings gone, are left out where no page daemon asks for them: no
-//!    rule looks at MOD (a test sees to it).
+//! 4. MOD, and the marks that a page remembers of its mappings, are left out where nobody asks for them
+//!    (`pmap_clear_modify`, the page daemon): no rule looks at MOD (a test sees to it).
 //! 5. A data-side micro-TLB entry that equals the main part's is left out if every page has a set of its
 //!    own: whatever removes the main part's entry removes it too.
 //!
@@ -27,8 +27,8 @@ mod save;
 
 use machine::profile::{CacheProfile, Lookup, Replacement, TableProfile};
 use machine::{Frame, Place, Profile, Pte, Unit};
-use pmap::SpaceId;
 use pmap::count::Counting;
+use pmap::{PvFlags, SpaceId};
 
 use super::scope::Scope;
 use crate::oracle::Oracle;
@@ -70,8 +70,8 @@ pub struct Codec {
     tables: [Vec<u16>; 2],
     spaces: u16,
     zero: bool,
-    /// The page daemon's verbs are tried: nothing else looks at what a page remembers of its mappings.
-    paging: bool,
+    /// Marks that somebody asks for.
+    marks: PvFlags,
     /// Every page has a TLB set of its own.
     roomy: bool,
 }
@@ -195,6 +195,10 @@ impl Codec {
         };
         let sets = profile.tlb.entries / profile.tlb.ways;
         let spaces = (spaces as u16).min(3);
+        let off = symmetry == Symmetry::Off;
+        let mut marks = PvFlags::empty();
+        marks.set(PvFlags::MOD, scope.modify || off);
+        marks.set(PvFlags::REF, scope.paging || off);
         let all = user_pages + kernel_pages;
         let tables = [[1, 2], [2, 1]].map(|order| {
             let users = order.iter().take(usize::from(spaces).saturating_sub(1));
@@ -212,7 +216,7 @@ impl Codec {
             tables,
             spaces,
             zero: scope.windows,
-            paging: scope.paging || symmetry == Symmetry::Off,
+            marks,
             roomy: sets >= all,
         })
     }

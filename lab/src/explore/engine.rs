@@ -67,6 +67,10 @@ pub trait Seen<S: ?Sized> {
     fn contains(&self, key: Self::Key) -> bool;
     /// Bytes of memory.
     fn bytes(&self) -> usize;
+    /// Bytes more that it takes to grow, if that may be soon.
+    fn bytes_to_grow(&self) -> usize {
+        0
+    }
 }
 
 impl<S: Copy> Queue<S> for Vec<S> {
@@ -98,7 +102,7 @@ impl<S: Copy> Queue<S> for Vec<S> {
 pub struct Limits {
     /// States.
     pub states: u64,
-    /// Bytes of memory.
+    /// Bytes of memory: looked at every thousand states, and before the set of states seen is doubled.
     pub bytes: usize,
     /// Stop at the first finding that stops.
     pub first: bool,
@@ -270,7 +274,9 @@ impl<M: Model> Search<M> {
             return Some(Ended::States);
         }
         let look = self.at.is_multiple_of(1024);
-        (look && self.bytes() > limits.bytes).then_some(Ended::Memory)
+        // The set is doubled by making it anew, which is what takes most at once.
+        let soon = || self.bytes() + self.seen.bytes_to_grow();
+        (look && soon() > limits.bytes).then_some(Ended::Memory)
     }
 
     #[inline]

@@ -118,6 +118,15 @@ impl Seen<[u8]> for Fingerprints {
     fn bytes(&self) -> usize {
         self.slots.len() * 8
     }
+
+    fn bytes_to_grow(&self) -> usize {
+        let nearly_full = self.used * 16 > self.slots.len() * 9;
+        if nearly_full {
+            self.slots.len() * 16
+        } else {
+            0
+        }
+    }
 }
 
 /// One bit for each state, where states are numbers below a bound.

@@ -125,10 +125,10 @@ impl Codec {
         pmap.forget_pages();
         for n in 0..u32::from(self.frames) {
             let page = pmap.page_mut(Frame(n));
-            (page.attrs, page.writeable) = match self.paging {
-                true => (PvFlags::from_bits_retain(bytes.half()), bytes.take() != 0),
-                false => (PvFlags::empty(), false),
-            };
+            if !self.marks.is_empty() {
+                page.attrs = PvFlags::from_bits_retain(bytes.half());
+                page.writeable = bytes.take() != 0;
+            }
             if kept {
                 page.counts = Counts {
                     kernel_read: bytes.half(),

@@ -131,7 +131,7 @@ impl Codec {
             | u64::from(word.many) << 3
             | u64::from(word.valid && held == word.truth) << 4
             | u64::from(word.base == Some(held)) << 5;
-        let attrs = if self.paging { page.attrs.bits() } else { 0 };
+        let attrs = (page.attrs & self.marks).bits();
         bits << 24 | u64::from(attrs) << 8 | u64::from(page.bits)
     }
 
@@ -184,11 +184,7 @@ impl Codec {
 
     /// Flags of mappings that nobody asks for.
     fn untold(&self) -> PvFlags {
-        if self.paging {
-            PvFlags::empty()
-        } else {
-            PvFlags::MOD
-        }
+        PvFlags::MOD - self.marks
     }
 
     fn save_pages(&self, world: &World<Oracle>, names: &Names, out: &mut Vec<u8>) {
@@ -196,8 +192,8 @@ impl Codec {
         for n in 0..usize::from(self.frames) {
             let frame = Frame(u32::from(names.order[n]));
             let page = pmap.page(frame);
-            if self.paging {
-                out.extend(page.attrs.bits().to_le_bytes());
+            if !self.marks.is_empty() {
+                out.extend((page.attrs & self.marks).bits().to_le_bytes());
                 out.push(u8::from(page.writeable));
             }
             if kept_counts(world) {

@@ -1,8 +1,8 @@
 //! The world as a [`Model`]: the machine, pmap, rule, routine and oracle that everything else runs, on a tiny
 //! machine.
 //!
-//! A state is expanded by rebuilding the world from its bytes for each action, running the action's
-//! operations, and writing the bytes of what came out. The world's heap is reused throughout.
+//! A state is expanded by rebuilding the world from its bytes, running an action's operations, writing the bytes
+//! of what came out, and undoing the action for the next one. The world's heap is reused throughout.
 
 use std::sync::Arc;
 

@@ -439,3 +439,43 @@ fn spans_and_events_follow_rust_log() {
     let lines = said.lines().count();
     assert!(lines < 2000, "{lines} lines: per access, not per operation");
 }
+
+/// A search that ends at its memory says so, exits as one that found nothing, and goes on from its checkpoint.
+#[test]
+fn explore_stops_at_its_memory_and_is_resumed() {
+    let directory = scratch("explore-memory");
+    let state = directory.join("search.bin").display().to_string();
+    let out = directory.join("cases").display().to_string();
+    let call = |memory: &str, more: &[&str]| {
+        let fixed = [
+            "explore",
+            "--json",
+            "--policy",
+            "freebsd-2010-repaired",
+            "--scope",
+            "small",
+        ];
+        let args = [&fixed[..], &["--out", &out, "--max-memory", memory], more].concat();
+        let output = pmaplab(&args);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        json["rows"][0].clone()
+    };
+    let whole = call("1000", &[]);
+    assert_eq!(
+        (&whole["closed"], &whole["verdict"]),
+        (&true.into(), &"safe".into())
+    );
+    let part = call("2", &["--state", &state]);
+    assert_eq!(
+        (&part["closed"], &part["verdict"]),
+        (&false.into(), &"unknown".into())
+    );
+    assert!(
+        part["states"].as_u64() > Some(1000) && part["states"].as_u64() < whole["states"].as_u64()
+    );
+    let rest = call("1000", &["--state", &state]);
+    for field in ["closed", "states", "transitions", "depth", "verdict"] {
+        assert_eq!(rest[field], whole[field], "{field}");
+    }
+}

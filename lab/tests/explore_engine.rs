@@ -253,7 +253,7 @@ fn stores_keep_what_is_put_in() {
     for n in 0..10_000u32 {
         let state = vec![n as u8; (n % 7) as usize + 1];
         arena.push(&state);
-        let new = seen.insert(state.as_slice());
+        let new = seen.insert(<Fingerprints as Seen<[u8]>>::key(&state));
         assert_eq!(new, (0..n).all(|m| m % 256 != n % 256 || m % 7 != n % 7));
         assert_eq!(Queue::get(&arena, n as usize), state.as_slice());
         if n > 2000 {

@@ -1,8 +1,12 @@
 //! The canonical form loses nothing, and the search finds planted faults where they must be.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
+use lab::amend::slim::Fate;
+use lab::amend::{Ground, Judgement, edited, repair, slim};
 use lab::case::run_one;
 use lab::explore::codec::Codec;
 use lab::explore::engine::Model;
@@ -11,8 +15,10 @@ use lab::explore::scope::with_value;
 use lab::explore::{
     Ended, Finding, Fingerprints, Limits, Outcome, Scope, Search, Symmetry, WorldModel, witness,
 };
+use lab::op::Rights;
 use lab::oracle::Kind;
 use machine::{LineOp, Profile};
+use pmap::edit::Edit;
 use pmap::hook::{Facts, Hook, View};
 use pmap::plan::{Do, Plan};
 use pmap::rule::{Rule, always_flush};
@@ -102,6 +108,7 @@ fn every_real_step_is_a_step_of_the_canonical_form() {
         (MACHINE, "none"),
         ("tiny-line-ra", "bare"),
         (MACHINE, "freebsd-2010"),
+        (MACHINE, "freebsd-2006-fixed"),
     ] {
         let scope = scope("windows");
         let mut canonical = model(machine, policy(name), &scope, Symmetry::On);
@@ -381,4 +388,177 @@ fn a_checkpoint_goes_on_where_it_stopped() {
         (whole.states(), whole.transitions)
     );
     assert_eq!(rest.depth, whole.depth);
+}
+
+/// An action undone leaves the state that restoring leaves: each action of many states has the outcome that it
+/// has on a state restored for it alone.
+#[test]
+fn an_action_undone_leaves_nothing_behind() {
+    for (machine, name, scope_name) in [
+        (MACHINE, "freebsd-2010-repaired", "default"),
+        (MACHINE, "freebsd-2006-fixed", "default"),
+        ("tiny-line-ra", "freebsd-2010-repaired", "paging"),
+        (MACHINE, "always-flush", "windows"),
+    ] {
+        let scope = scope(scope_name);
+        let make = || model(machine, policy(name), &scope, Symmetry::On);
+        let (mut walker, mut alone) = (make(), make());
+        let mut states = vec![walker.initial().to_vec()];
+        let mut known: HashSet<Vec<u8>> = states.iter().cloned().collect();
+        for n in 0..1500 {
+            let state = states[n].clone();
+            let mut outcomes = Vec::new();
+            walker.expand(&state, |action, outcome| {
+                if let Outcome::State(next) = outcome {
+                    outcomes.push((usize::from(action), next.to_vec()));
+                }
+            });
+            for (action, next) in outcomes {
+                alone.restore(&state);
+                assert!(matches!(alone.run(action), Done::Yes(_)));
+                let ops = &walker.moves()[action].ops;
+                assert_eq!(alone.pack(), next, "{machine} {name}, state {n}: {ops:?}");
+                if known.insert(next.clone()) {
+                    states.push(next);
+                }
+            }
+        }
+    }
+}
+
+/// Where amendments are judged: quickly.
+fn ground(name: &str) -> Ground {
+    Ground {
+        profile: profile(MACHINE),
+        scope: scope(name),
+        threads: 1,
+        states: 200_000,
+    }
+}
+
+/// What goes can go together, and what stays cannot go as well: judged anew by searches of their own.
+#[test]
+fn slim_drops_what_is_not_needed_and_nothing_else() {
+    let (policy, ground) = (policy("freebsd-2010-repaired"), ground("user"));
+    let mut told = 0;
+    let all = slim::slim(&policy, &ground, &ground, |_| told += 1).expect("it is safe");
+    assert_eq!(told, all.len());
+    let gone = slim::gone(&all);
+    let judge = |edits: &[Edit]| ground.judge(&edited(&policy, edits)).expect("a search");
+    assert!(!gone.is_empty() && gone.len() < all.len(), "{all:?}");
+    assert!(matches!(judge(&gone), Judgement::Safe { .. }), "{gone:?}");
+    for candidate in all.iter().filter(|c| c.fate != Fate::Gone) {
+        let more = [&gone[..], &[candidate.edit]].concat();
+        assert!(
+            matches!(judge(&more), Judgement::Unsafe(_)),
+            "{candidate:?}"
+        );
+    }
+}
+
+/// A scope in which nobody stores slims more than one in which programs do allows: what that one needs comes
+/// back.
+#[test]
+fn slim_puts_back_what_the_larger_scope_needs() {
+    let policy = policy("freebsd-2010-repaired");
+    let wide = ground("user");
+    let mut narrow = ground("user");
+    narrow.scope.rights = &[Rights::Rx];
+    let all = slim::slim(&policy, &narrow, &wide, |_| ()).expect("it is safe");
+    let gone = slim::gone(&all);
+    let judged = |edits: &[Edit]| wide.judge(&edited(&policy, edits)).expect("a search");
+    assert!(matches!(judged(&gone), Judgement::Safe { .. }), "{gone:?}");
+    let back: Vec<_> = all
+        .iter()
+        .filter(|c| c.fate != Fate::Gone)
+        .filter(|c| {
+            let without = [&gone[..], &[c.edit]].concat();
+            let narrowly = narrow.judge(&edited(&policy, &without));
+            matches!(narrowly, Ok(Judgement::Safe { .. }))
+        })
+        .collect();
+    assert!(!back.is_empty(), "{all:?}");
+    for candidate in back {
+        let more = [&gone[..], &[candidate.edit]].concat();
+        assert!(
+            matches!(judged(&more), Judgement::Unsafe(_)),
+            "{candidate:?}"
+        );
+    }
+}
+
+const NO_WRITE_BACK: &str = "drop dcache_wbinv at gone:kremove";
+const NO_TLB_FLUSH: &str = "drop tlb_flush_id at stored:protect";
+
+fn repaired_by_one(broken: &str, confirm: &Ground) -> (Policy, repair::Outcome) {
+    let policy = policy("freebsd-2010-repaired")
+        .edited_by(broken)
+        .expect("edits");
+    let time = Duration::from_secs(600);
+    let out = repair::repair(&policy, (&ground("tiny"), confirm), 1, time, |_| ());
+    (policy, out.expect("it is unsafe"))
+}
+
+/// A step taken away is put right by one edit, which a search confirms.
+#[test]
+fn repair_finds_what_makes_a_broken_policy_safe() {
+    for broken in [NO_WRITE_BACK, NO_TLB_FLUSH] {
+        let confirm = ground("tiny");
+        let (policy, out) = repaired_by_one(broken, &confirm);
+        let found = out
+            .edits
+            .unwrap_or_else(|| panic!("{broken}: none of {}", out.tried));
+        assert_eq!(found.len(), 1);
+        let judged = confirm.judge(&edited(&policy, &found)).expect("a search");
+        assert!(
+            matches!(judged, Judgement::Safe { .. }),
+            "{broken}: {found:?}"
+        );
+    }
+}
+
+/// Two faults that no single edit repairs: every candidate is tried, and refuted.
+#[test]
+fn repair_says_that_there_is_none() {
+    let both = format!("{NO_WRITE_BACK}\n{NO_TLB_FLUSH}");
+    let (_, out) = repaired_by_one(&both, &ground("tiny"));
+    assert_eq!((out.edits, out.stopped), (None, false));
+    assert_eq!(out.tried, out.candidates as u64);
+}
+
+/// A bound of memory ends a search near it, with what is known; with more memory it goes on from there and comes
+/// to what a search without a bound comes to.
+#[test]
+fn a_search_stops_at_its_memory_and_goes_on_with_more() {
+    let make = || {
+        model(
+            MACHINE,
+            policy("always-flush"),
+            &scope("user"),
+            Symmetry::On,
+        )
+    };
+    let (_, whole) = search(make(), false);
+    let mut part = Search::new(make(), Fingerprints::default());
+    let limits = |bytes| Limits {
+        states: u64::MAX,
+        bytes,
+        first: false,
+    };
+    let mut stops = 0;
+    for bytes in [100 << 10, 200 << 10] {
+        let ended = part.run(&limits(bytes), |_| ControlFlow::Continue(()));
+        assert_eq!(ended, Ended::Memory);
+        assert!(part.bytes() < bytes * 3 / 2, "{} of {bytes}", part.bytes());
+        assert!(part.states() > stops);
+        stops = part.states();
+    }
+    assert_eq!(
+        part.run(&limits(1 << 30), |_| ControlFlow::Continue(())),
+        Ended::Closed
+    );
+    assert_eq!(
+        (part.states(), part.transitions),
+        (whole.states(), whole.transitions)
+    );
 }

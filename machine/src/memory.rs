@@ -170,12 +170,18 @@ pub fn mix(hash: u64, word: u64) -> u64 {
 /// Hashes bytes, eight at a time.
 pub fn hash_bytes(seed: u64, bytes: &[u8]) -> u64 {
     let mut hash = mix(seed, bytes.len() as u64);
-    for part in bytes.chunks(8) {
-        let mut word = [0; 8];
-        word[..part.len()].copy_from_slice(part);
-        hash = mix(hash, u64::from_le_bytes(word));
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        hash = mix(hash, u64::from_le_bytes(*word));
     }
-    hash
+    if rest.is_empty() {
+        return hash;
+    }
+    let last = rest
+        .iter()
+        .rev()
+        .fold(0, |word, b| word << 8 | u64::from(*b));
+    mix(hash, last)
 }
 
 #[cfg(test)]

@@ -45,6 +45,12 @@ impl TlbEntry {
         va & self.mask == self.tag
     }
 
+    /// Whether it is [`EMPTY`].
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.mask == 0
+    }
+
     /// The physical address of `va`.
     #[inline]
     pub fn translate(&self, va: u32) -> u32 {

@@ -17,7 +17,7 @@ use super::{Ended, Failure, machine, on_terminal, policies, print};
 use crate::case::write;
 use crate::explore::engine::{Ended as SearchEnded, Finding};
 use crate::explore::{
-    Fingerprints, LEFT_OUT, Limits, Scope, Search, Symmetry, WorldModel, checkpoint, witness,
+    Fingerprints, Limits, Scope, Search, Symmetry, WorldModel, checkpoint, witness,
 };
 use crate::oracle::Kind;
 
@@ -42,7 +42,8 @@ pub struct ExploreArgs {
     /// Machine, by name or path of a profile; a flat table, one CPU, VIVT
     #[arg(long, default_value = "tiny-line")]
     machine: String,
-    /// What is tried: default, tiny, small, user, calm, wild, alias, paging, windows
+    /// What is tried: default, tiny, small, user, calm, wild, alias, modify, small-modify,
+    /// paging, windows
     #[arg(long, default_value = "default")]
     scope: String,
     /// Stop after so many states
@@ -118,7 +119,7 @@ pub fn run(args: &ExploreArgs) -> super::Result {
         let rows: Vec<Value> = rows.iter().map(|r| value(args, &scope, r)).collect();
         print(&format!("{}\n", json!({ "rows": rows })));
     } else {
-        print(&format!("\nleft out of every scope: {LEFT_OUT}\n"));
+        print(&format!("\nleft out: {}\n", scope.left_out()));
     }
     Ok(if found { Ended::Verdict } else { Ended::Clean })
 }
@@ -236,7 +237,7 @@ fn value(args: &ExploreArgs, scope: &Scope, row: &Row) -> Value {
         "case": first,
         "cases": cases,
         "bytes": row.bytes,
-        "left_out": LEFT_OUT,
+        "left_out": scope.left_out(),
     })
 }
 

@@ -12,27 +12,42 @@
 //!    and every other value is `OTHER`. Zero keeps its identity where pages are zeroed.
 //! 2. Processes. The live space is called 1. Programs of both spaces can do the same.
 //! 3. Frames are numbered in order of appearance in the tables, the TLB and the caches.
-//! 4. MOD, and what a page remembers of mappings gone, are left out where no page daemon asks for them: no
-//!    rule looks at MOD (a test sees to it).
+//! 4. MOD, and the marks that a page remembers of its mappings, are left out where nobody asks for them
+//!    (`pmap_clear_modify`, the page daemon): no rule looks at MOD (a test sees to it).
 //! 5. A data-side micro-TLB entry that equals the main part's is left out if every page has a set of its
 //!    own: whatever removes the main part's entry removes it too.
 //!
 //! With symmetry off nothing is renamed but values, in order of appearance, all of them apart.
+//!
+//! The bytes come in [sections](SECTIONS), so that an action can be undone by restoring those that it changed
+//! ([`Codec::undo`]).
 
 mod restore;
 mod save;
 
 use machine::profile::{CacheProfile, Lookup, Replacement, TableProfile};
 use machine::{Frame, Place, Profile, Pte, Unit};
-use pmap::SpaceId;
+use pmap::count::Counting;
+use pmap::{PvFlags, SpaceId};
 
 use super::scope::Scope;
+use crate::oracle::Oracle;
+use crate::world::World;
+
+/// The parts of a state, in order: what the kernel knows, what the oracle knows, memory, both caches, write
+/// buffer, TLB. Only from the second one on there are values.
+const SECTIONS: usize = 7;
+const TRUTH: usize = 1;
+/// Where each section of a packed state ends.
+pub type Ends = [u16; SECTIONS];
 
 /// A value that nothing can be compared with.
 const OTHER: u8 = 255;
 /// Most frames, and most bytes of a page.
 const FRAMES: usize = 8;
 const PAGE: usize = 32;
+/// Most values that are told apart.
+const VALUES: usize = 64;
 
 /// What makes two states equal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,13 +63,15 @@ pub enum Symmetry {
 pub struct Codec {
     symmetry: Symmetry,
     page: u32,
+    page_shift: u32,
     frames: u8,
-    user: u32,
-    kernel: u32,
+    /// Where the entries of the tables are: the kernel's, then the spaces' in canonical order, which are
+    /// exchanged or are not.
+    tables: [Vec<u16>; 2],
     spaces: u16,
     zero: bool,
-    /// The page daemon's verbs are tried: nothing else looks at what a page remembers of its mappings.
-    paging: bool,
+    /// Marks that somebody asks for.
+    marks: PvFlags,
     /// Every page has a TLB set of its own.
     roomy: bool,
 }
@@ -63,19 +80,26 @@ pub struct Codec {
 struct Names {
     /// Canonical space to real one.
     spaces: [u16; 4],
+    /// Whether the first two are exchanged.
+    exchanged: bool,
     /// Real frame to canonical one.
     frames: [u8; FRAMES],
     order: [u8; FRAMES],
-    values: [u32; 128],
+    /// Real frames whose first word matters.
+    valid: u8,
+    values: [u32; VALUES],
     used: u8,
     exact: bool,
 }
 
 impl Names {
+    #[inline]
     fn value(&mut self, value: u32, distinguished: bool) -> u8 {
         let known = &self.values[..usize::from(self.used)];
-        if let Some(n) = known.iter().position(|v| *v == value) {
-            return n as u8;
+        for (n, held) in known.iter().enumerate() {
+            if *held == value {
+                return n as u8;
+            }
         }
         if !(distinguished || self.exact) || usize::from(self.used) == self.values.len() {
             return OTHER;
@@ -104,6 +128,16 @@ impl Bytes<'_> {
 
     fn half(&mut self) -> u16 {
         u16::from_le_bytes([self.take(), self.take()])
+    }
+
+    /// Calls `each` for the slots of a mask of `slots` bits, with whether it is set.
+    fn each_slot(&mut self, slots: u32, mut each: impl FnMut(&mut Self, u32, bool)) {
+        for first in (0..slots).step_by(8) {
+            let mask = self.take();
+            for slot in first..slots.min(first + 8) {
+                each(self, slot, mask >> (slot - first) & 1 != 0);
+            }
+        }
     }
 }
 
@@ -160,28 +194,34 @@ impl Codec {
             return Err("a flat table".to_owned());
         };
         let sets = profile.tlb.entries / profile.tlb.ways;
+        let spaces = (spaces as u16).min(3);
+        let off = symmetry == Symmetry::Off;
+        let mut marks = PvFlags::empty();
+        marks.set(PvFlags::MOD, scope.modify || off);
+        marks.set(PvFlags::REF, scope.paging || off);
+        let all = user_pages + kernel_pages;
+        let tables = [[1, 2], [2, 1]].map(|order| {
+            let users = order.iter().take(usize::from(spaces).saturating_sub(1));
+            let of_users = users.flat_map(|s| s * all..s * all + user_pages);
+            (user_pages..all)
+                .chain(of_users)
+                .map(|n| n as u16)
+                .collect()
+        });
         Ok(Self {
             symmetry,
             page: profile.page,
+            page_shift: profile.page.trailing_zeros(),
             frames: profile.frames() as u8,
-            user: user_pages,
-            kernel: kernel_pages,
-            spaces: (spaces as u16).min(3),
+            tables,
+            spaces,
             zero: scope.windows,
-            paging: scope.paging || symmetry == Symmetry::Off,
-            roomy: sets >= user_pages + kernel_pages,
+            marks,
+            roomy: sets >= all,
         })
     }
 
-    fn table_pages(&self, spaces: [u16; 4]) -> impl Iterator<Item = (u32, u32)> {
-        let (user, kernel) = (self.user, self.kernel);
-        let of_kernel = (user..user + kernel).map(|p| (0, p));
-        let all = usize::from(self.spaces);
-        let of_users =
-            (1..all).flat_map(move |s| (0..user).map(move |p| (u32::from(spaces[s]), p)));
-        of_kernel.chain(of_users)
-    }
-
+    #[inline]
     fn pte(&self, names: &Names, raw: u32) -> u8 {
         let pte = Pte(raw);
         if !pte.present() {
@@ -219,4 +259,17 @@ fn first_word(unit: Unit, slot: u32) -> Place {
 fn word_of(bytes: &[u8], at: u32) -> u32 {
     let n = at as usize;
     u32::from_le_bytes([bytes[n], bytes[n + 1], bytes[n + 2], bytes[n + 3]])
+}
+
+fn section_of<'a>(bytes: &'a [u8], ends: &Ends, n: usize) -> &'a [u8] {
+    let from = if n == 0 { 0 } else { ends[n - 1] };
+    &bytes[usize::from(from)..usize::from(ends[n])]
+}
+
+/// Whether the policy decides by counts that pages keep beside their lists (B9, B10).
+fn kept_counts(world: &World<Oracle>) -> bool {
+    matches!(
+        world.policy.skeleton.counting,
+        Counting::Kept | Counting::KeptTwice
+    )
 }

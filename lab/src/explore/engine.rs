@@ -55,14 +55,22 @@ pub trait Queue<S: ?Sized>: Default {
     fn bytes(&self) -> usize;
 }
 
-/// A set of states.
+/// A set of states, known by keys.
 pub trait Seen<S: ?Sized> {
+    /// What a state is known by.
+    type Key: Copy;
+    /// The key of a state.
+    fn key(state: &S) -> Self::Key;
     /// Adds a state; false if it was in.
-    fn insert(&mut self, state: &S) -> bool;
+    fn insert(&mut self, key: Self::Key) -> bool;
     /// Whether a state is in.
-    fn contains(&self, state: &S) -> bool;
+    fn contains(&self, key: Self::Key) -> bool;
     /// Bytes of memory.
     fn bytes(&self) -> usize;
+    /// Bytes more that it takes to grow, if that may be soon.
+    fn bytes_to_grow(&self) -> usize {
+        0
+    }
 }
 
 impl<S: Copy> Queue<S> for Vec<S> {
@@ -94,7 +102,7 @@ impl<S: Copy> Queue<S> for Vec<S> {
 pub struct Limits {
     /// States.
     pub states: u64,
-    /// Bytes of memory.
+    /// Bytes of memory: looked at every thousand states, and before the set of states seen is doubled.
     pub bytes: usize,
     /// Stop at the first finding that stops.
     pub first: bool,
@@ -160,7 +168,7 @@ impl<M: Model> Search<M> {
     pub fn new(mut model: M, mut seen: M::Seen) -> Self {
         let mut level = M::Queue::default();
         model.start(|state| {
-            if seen.insert(state) {
+            if seen.insert(M::Seen::key(state)) {
                 level.push(state);
             }
         });
@@ -213,6 +221,7 @@ impl<M: Model> Search<M> {
         M::Bad: Send,
         M::Queue: Send + Sync,
         M::Seen: Sync,
+        Key<M>: Send,
     {
         self.go(limits, watch, |search| {
             if search.level.count() - search.at < BATCH / 8 {
@@ -265,7 +274,9 @@ impl<M: Model> Search<M> {
             return Some(Ended::States);
         }
         let look = self.at.is_multiple_of(1024);
-        (look && self.bytes() > limits.bytes).then_some(Ended::Memory)
+        // The set is doubled by making it anew, which is what takes most at once.
+        let soon = || self.bytes() + self.seen.bytes_to_grow();
+        (look && soon() > limits.bytes).then_some(Ended::Memory)
     }
 
     #[inline]
@@ -288,7 +299,7 @@ impl<M: Model> Search<M> {
         model.expand(state, |action, outcome| match outcome {
             Outcome::State(state) => {
                 *transitions += 1;
-                if seen.insert(state) {
+                if seen.insert(M::Seen::key(state)) {
                     next.push(state);
                     parents.push(parent);
                     actions.push(action);
@@ -317,6 +328,7 @@ impl<M: Model> Search<M> {
         M::Bad: Send,
         M::Queue: Send + Sync,
         M::Seen: Sync,
+        Key<M>: Send,
     {
         let end = self.level.count().min(self.at + BATCH);
         let size = (end - self.at).div_ceil(helpers.len() + 1);
@@ -355,13 +367,12 @@ impl<M: Model> Search<M> {
         }
     }
 
-    fn merge(&mut self, part: &Part<M>, (action, kept): &(u16, Kept<M::Bad>)) {
+    fn merge(&mut self, part: &Part<M>, (action, kept): &(u16, Kept<M>)) {
         let parent = self.first + self.at as u32;
         match kept {
-            Kept::State(n) => {
-                let state = part.states.get(*n);
-                if self.seen.insert(state) {
-                    self.next.push(state);
+            Kept::State(n, key) => {
+                if self.seen.insert(*key) {
+                    self.next.push(part.states.get(*n));
                     self.parents.push(parent);
                     self.actions.push(*action);
                 }
@@ -396,14 +407,16 @@ struct Part<M: Model> {
     states: M::Queue,
     /// Of each state expanded: outcomes that are states, and where what was kept of it ends.
     parents: Vec<(u64, usize)>,
-    kept: Vec<(u16, Kept<M::Bad>)>,
+    kept: Vec<(u16, Kept<M>)>,
 }
 
+type Key<M> = <<M as Model>::Seen as Seen<<M as Model>::State>>::Key;
+
 /// An outcome that may be new.
-enum Kept<B> {
+enum Kept<M: Model> {
     /// The n-th of the part's states.
-    State(usize),
-    Bad(B),
+    State(usize, Key<M>),
+    Bad(M::Bad),
 }
 
 impl<M: Model> Part<M> {
@@ -413,20 +426,28 @@ impl<M: Model> Part<M> {
             parents: Vec::with_capacity(range.len()),
             kept: Vec::new(),
         };
+        // Keys of a whole state's outcomes are looked up together: each is far away in memory, and the
+        // processor fetches several at a time.
+        let mut outcomes = M::Queue::default();
+        let mut keys = Vec::new();
         for n in range {
-            let mut outcomes = 0;
+            outcomes.clear();
+            keys.clear();
             model.expand(level.get(n), |action, outcome| match outcome {
                 Outcome::State(state) => {
-                    outcomes += 1;
-                    if !seen.contains(state) {
-                        let n = part.states.count();
-                        part.kept.push((action, Kept::State(n)));
-                        part.states.push(state);
-                    }
+                    keys.push((action, M::Seen::key(state)));
+                    outcomes.push(state);
                 }
                 Outcome::Bad(bad) => part.kept.push((action, Kept::Bad(bad))),
             });
-            part.parents.push((outcomes, part.kept.len()));
+            for (n, (action, key)) in keys.iter().enumerate() {
+                if !seen.contains(*key) {
+                    let kept = Kept::State(part.states.count(), *key);
+                    part.kept.push((*action, kept));
+                    part.states.push(outcomes.get(n));
+                }
+            }
+            part.parents.push((keys.len() as u64, part.kept.len()));
         }
         part
     }

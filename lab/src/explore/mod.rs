@@ -16,5 +16,5 @@ pub mod witness;
 pub use codec::Symmetry;
 pub use engine::{Ended, Finding, Limits, Model, Outcome, Search};
 pub use model::WorldModel;
-pub use scope::{LEFT_OUT, Scope};
+pub use scope::Scope;
 pub use store::Fingerprints;

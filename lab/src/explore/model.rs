@@ -1,15 +1,15 @@
 //! The world as a [`Model`]: the machine, pmap, rule, routine and oracle that everything else runs, on a tiny
 //! machine.
 //!
-//! A state is expanded by rebuilding the world from its bytes for each action, running the action's
-//! operations, and writing the bytes of what came out. The world's heap is reused throughout.
+//! A state is expanded by rebuilding the world from its bytes, running an action's operations, writing the bytes
+//! of what came out, and undoing the action for the next one. The world's heap is reused throughout.
 
 use std::sync::Arc;
 
 use machine::{Mark, Observer as _, Profile};
 use pmap::{PmapCtx, PmapVerbs, Policy, SpaceId};
 
-use super::codec::{Codec, Symmetry};
+use super::codec::{Codec, Ends, Symmetry};
 use super::engine::{Model, Outcome};
 use super::scope::{Facts, Move, Phase, Place, Scope, moves};
 use super::store::{Arena, Fingerprints};
@@ -24,12 +24,14 @@ pub struct WorldModel {
     pub world: World<Oracle>,
     codec: Codec,
     moves: Vec<Move>,
-    /// Which of them store.
-    stores: Vec<bool>,
+    /// Those that the contract allows in the state being expanded.
+    allowed: Vec<usize>,
     /// Whether a broken rule, too, ends a search that wants one finding.
     pub strict: bool,
     phase: Phase,
     packed: Vec<u8>,
+    /// Where the sections of the state last restored end.
+    ends: Ends,
     /// The bytes of the initial state.
     initial: Vec<u8>,
 }
@@ -37,7 +39,7 @@ pub struct WorldModel {
 /// What came of an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Done {
-    /// It is not possible: an access faulted.
+    /// It is not possible: an access faulted, and the kernel took that for no error of its own.
     No,
     /// It ran, with the gravest finding, if any.
     Yes(Option<Kind>),
@@ -68,11 +70,12 @@ impl WorldModel {
         let mut model = Self {
             world,
             codec,
-            stores: moves.iter().map(Move::stores).collect(),
             moves,
+            allowed: Vec::new(),
             strict: false,
             phase: Phase::None,
             packed: Vec::new(),
+            ends: Ends::default(),
             initial: Vec::new(),
         };
         model.initial = model.pack().to_vec();
@@ -86,7 +89,13 @@ impl WorldModel {
 
     /// Rebuilds a state.
     pub fn restore(&mut self, packed: &[u8]) {
-        self.phase = self.codec.restore(packed, &mut self.world);
+        (self.phase, self.ends) = self.codec.restore(packed, &mut self.world);
+    }
+
+    /// Goes back to the state last restored from the one just packed, if that is possible.
+    fn undo(&mut self, state: &[u8], ends: &Ends) -> bool {
+        let (then, now) = ((state, &self.ends), (self.packed.as_slice(), ends));
+        self.codec.undo(then, now, &mut self.world)
     }
 
     /// The bytes of the present state.
@@ -139,7 +148,7 @@ impl WorldModel {
     pub fn run(&mut self, number: usize) -> Done {
         for n in 0..self.moves[number].ops.len() {
             if !self.run_op(self.moves[number].ops[n]) {
-                return Done::No;
+                return self.broken_off();
             }
         }
         self.conclude(number)
@@ -150,7 +159,7 @@ impl WorldModel {
         for op in ops {
             *op = self.real_op(*op);
             if !self.run_op(*op) {
-                return Done::No;
+                return self.broken_off();
             }
         }
         self.conclude(number)
@@ -166,6 +175,13 @@ impl WorldModel {
             op.run(&mut self.world),
             OpOutcome::Done | OpOutcome::Value(_)
         )
+    }
+
+    /// What came of an action that an access ended: a fault that the VM answers is no action, one that the
+    /// kernel panics at, or that comes after something else was found, is what the search is for.
+    fn broken_off(&self) -> Done {
+        self.finding()
+            .map_or(Done::No, |kind| Done::Yes(Some(kind)))
     }
 
     fn conclude(&mut self, number: usize) -> Done {
@@ -193,14 +209,17 @@ impl Model for WorldModel {
     }
 
     fn expand(&mut self, state: &[u8], mut each: impl FnMut(u16, Outcome<'_, Self>)) {
-        let mut clean = false;
-        for n in 0..self.moves.len() {
+        self.restore(state);
+        let phase = self.phase;
+        let mut allowed = std::mem::take(&mut self.allowed);
+        let facts = self.facts();
+        let may = |n: &usize| facts.allow(self.moves[*n].act);
+        allowed.clear();
+        allowed.extend((0..self.moves.len()).filter(may));
+        let mut clean = true;
+        for n in allowed.iter().copied() {
             if !clean {
                 self.restore(state);
-                clean = true;
-            }
-            if !self.facts().allow(self.moves[n].act) {
-                continue;
             }
             clean = false;
             let Done::Yes(bad) = self.run(n) else {
@@ -212,11 +231,14 @@ impl Model for WorldModel {
                     continue;
                 }
             }
-            let named = self.codec.save(&self.world, self.phase, &mut self.packed);
-            // Back where it began, under the same names and values: as good as restored.
-            clean = named && bad.is_none() && !self.stores[n] && self.packed == state;
+            let (ends, kept) = self.codec.save(&self.world, self.phase, &mut self.packed);
+            if kept && bad.is_none() {
+                clean = self.undo(state, &ends);
+                self.phase = phase;
+            }
             each(n as u16, Outcome::State(self.packed.as_slice()));
         }
+        self.allowed = allowed;
     }
 
     fn stops(&self, bad: Kind) -> bool {

@@ -12,8 +12,8 @@
 //!    who said so, each between `will` and `did`; nothing runs in between. A device reads from a buffer only
 //!    while it is acquired.
 //! 5. A buffer is unmapped only when it is released. A frame changes hands only when nothing maps it.
-//! 6. The page daemon (`paging` scopes) takes rights or mappings away only from pages that no acquired
-//!    buffer holds; `pmap_remove_all` only where no buffer does, for a buffer's pages are wired.
+//! 6. The VM and the page daemon (`paging` scopes) take marks, rights or mappings away only from pages that no
+//!    acquired buffer holds; `pmap_remove_all` only where no buffer does, for a buffer's pages are wired.
 //! 7. Instructions are fetched ahead only from pages mapped to be executed, except in scope `wild`.
 
 use pmap::{PmapCtx, PvFlags, SpaceId};
@@ -57,7 +57,9 @@ pub struct Scope {
     pub dma: bool,
     /// The hardware may fetch lines that nobody asked for.
     pub speculation: Speculation,
-    /// Page-daemon verbs.
+    /// `pmap_clear_modify`, as the VM calls it before it cleans a page.
+    pub modify: bool,
+    /// The page daemon's other verbs.
     pub paging: bool,
     /// `pmap_zero_page` and `pmap_copy_page`.
     pub windows: bool,
@@ -75,6 +77,7 @@ DMA, program syncs, a kernel thread, and an adversary that evicts, prefetches, d
     buffer: true,
     dma: true,
     speculation: Speculation::On,
+    modify: false,
     paging: false,
     windows: false,
     sync: true,
@@ -124,8 +127,22 @@ const SCOPES: &[Scope] = &[
         ..BASE
     },
     Scope {
+        name: "modify",
+        about: "default and pmap_clear_modify",
+        modify: true,
+        ..BASE
+    },
+    Scope {
+        name: "small-modify",
+        about: "small and pmap_clear_modify",
+        spaces: 1,
+        modify: true,
+        ..BASE
+    },
+    Scope {
         name: "paging",
-        about: "default and pmap_remove_all, remove_write, clear_modify and ts_referenced",
+        about: "modify and pmap_remove_all, remove_write and ts_referenced",
+        modify: true,
         paging: true,
         ..BASE
     },
@@ -137,15 +154,48 @@ const SCOPES: &[Scope] = &[
     },
 ];
 
-/// What no scope on a machine with flat tables holds.
-pub const LEFT_OUT: &str = "page tables in memory (PTE sync, walks, L1 slots), a second CPU, interrupts \
+/// What no scope on a machine with flat tables holds; for what this one leaves out besides see
+/// [`Scope::left_out`].
+const LEFT_OUT: &str = "page tables in memory (PTE sync, walks, L1 slots), a second CPU, interrupts \
 inside an operation, accesses between the parts of a DMA transfer or of a kernel store, more than one word of \
-a page, process exit and exec, fetch buffers of several words, panics of kernel accesses that fault";
+a page, process exit and exec, fetch buffers of several words, pmap_enter_quick, \
+remove_pages and kenter, a page in two buffers, PIO and debuggers";
 
 impl Scope {
     /// The scope of that name.
     pub fn by_name(name: &str) -> Option<Self> {
         SCOPES.iter().find(|s| s.name == name).cloned()
+    }
+
+    /// What it does not hold, in words.
+    pub fn left_out(&self) -> String {
+        let wild = self.speculation == Speculation::Wild;
+        let parts = [
+            (self.spaces > 1, "a second process"),
+            (self.user_pages > 1, "a second address in a process"),
+            (self.buffer, "buffers"),
+            (self.dma, "DMA"),
+            (self.sync, "program syncs"),
+            (
+                self.speculation > Speculation::Off,
+                "prefetches that nobody asked for",
+            ),
+            (
+                wild,
+                "instruction prefetches from pages not mapped to be executed",
+            ),
+            (self.modify, "pmap_clear_modify"),
+            (
+                self.paging,
+                "pmap_remove_all, remove_write and ts_referenced",
+            ),
+            (self.windows, "pmap_zero_page and copy_page"),
+        ];
+        let missing = parts
+            .iter()
+            .filter(|(held, _)| !held)
+            .map(|(_, what)| *what);
+        missing.chain([LEFT_OUT]).collect::<Vec<_>>().join(", ")
     }
 
     /// All of them.
@@ -243,13 +293,6 @@ pub struct Move {
     pub ops: Vec<Op>,
 }
 
-impl Move {
-    /// Whether it stores a value that nothing else has.
-    pub fn stores(&self) -> bool {
-        self.ops.iter().any(|op| with_value(*op, 0) != *op)
-    }
-}
-
 /// Where a scope's addresses are on a machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
@@ -302,6 +345,9 @@ pub fn moves(scope: &Scope, place: &Place, live_only: bool) -> Vec<Move> {
     }
     if scope.buffer {
         buffer_moves(scope, place, &mut add);
+    }
+    for page in place.pages().filter(|_| scope.modify) {
+        add(Act::Paging(page, false), &[Op::ClearModify(page)]);
     }
     if scope.paging {
         paging_moves(place, &mut add);
@@ -369,11 +415,7 @@ fn buffer_moves(scope: &Scope, place: &Place, add: &mut impl FnMut(Act, &[Op])) 
 fn paging_moves(place: &Place, add: &mut impl FnMut(Act, &[Op])) {
     for page in place.pages() {
         add(Act::Paging(page, true), &[Op::RemoveAll(page)]);
-        for op in [
-            Op::RemoveWrite(page),
-            Op::ClearModify(page),
-            Op::ClearReference(page),
-        ] {
+        for op in [Op::RemoveWrite(page), Op::ClearReference(page)] {
             add(Act::Paging(page, false), &[op]);
         }
     }

@@ -93,12 +93,20 @@ impl Fingerprints {
 const SEED: u64 = 0x5eed_0000_0000_0001;
 
 impl Seen<[u8]> for Fingerprints {
-    fn insert(&mut self, state: &[u8]) -> bool {
-        self.add(hash_bytes(SEED, state))
+    type Key = u64;
+
+    #[inline]
+    fn key(state: &[u8]) -> u64 {
+        hash_bytes(SEED, state)
     }
 
-    fn contains(&self, state: &[u8]) -> bool {
-        let wanted = hash_bytes(SEED, state).max(1);
+    fn insert(&mut self, key: u64) -> bool {
+        self.add(key)
+    }
+
+    #[inline]
+    fn contains(&self, key: u64) -> bool {
+        let wanted = key.max(1);
         let mask = self.slots.len() - 1;
         let mut n = wanted as usize & mask;
         while self.slots[n] != 0 && self.slots[n] != wanted {
@@ -109,6 +117,15 @@ impl Seen<[u8]> for Fingerprints {
 
     fn bytes(&self) -> usize {
         self.slots.len() * 8
+    }
+
+    fn bytes_to_grow(&self) -> usize {
+        let nearly_full = self.used * 16 > self.slots.len() * 9;
+        if nearly_full {
+            self.slots.len() * 16
+        } else {
+            0
+        }
     }
 }
 
@@ -124,9 +141,16 @@ impl Bitmap {
 }
 
 impl Seen<u32> for Bitmap {
+    type Key = u32;
+
     #[inline]
-    fn insert(&mut self, state: &u32) -> bool {
-        let word = &mut self.0[*state as usize / 64];
+    fn key(state: &u32) -> u32 {
+        *state
+    }
+
+    #[inline]
+    fn insert(&mut self, state: u32) -> bool {
+        let word = &mut self.0[state as usize / 64];
         let bit = 1 << (state % 64);
         let new = *word & bit == 0;
         *word |= bit;
@@ -134,8 +158,8 @@ impl Seen<u32> for Bitmap {
     }
 
     #[inline]
-    fn contains(&self, state: &u32) -> bool {
-        self.0[*state as usize / 64] >> (state % 64) & 1 != 0
+    fn contains(&self, state: u32) -> bool {
+        self.0[state as usize / 64] >> (state % 64) & 1 != 0
     }
 
     fn bytes(&self) -> usize {

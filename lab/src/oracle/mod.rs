@@ -34,6 +34,9 @@ pub use places::describe;
 pub use snapshot::WordTruth;
 pub use verdict::{Kind, Verdict, Verdicts};
 
+use std::fmt;
+use std::sync::Arc;
+
 use machine::tlb::TlbEntry;
 use machine::{Access, CpuId, Frame, Machine, PhysAddr, Place, Seen, VirtAddr};
 use names::Names;
@@ -61,11 +64,38 @@ struct Transfer {
     handed: Option<Vec<u8>>,
 }
 
+/// What a CPU is doing, kept so that words are only made of it for a report.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Doing {
+    context: Arc<str>,
+    pid: u32,
+    /// The outermost operation and the innermost.
+    operations: Option<(&'static str, &'static str)>,
+}
+
+impl fmt::Display for Doing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.pid, self.context.is_empty()) {
+            (0, true) => f.write_str("the kernel")?,
+            (0, false) => f.write_str(&self.context)?,
+            (pid, true) => write!(f, "process {pid}")?,
+            (pid, false) => write!(f, "{}, process {pid}", self.context)?,
+        }
+        match self.operations {
+            None if self.pid == 0 => Ok(()),
+            None => f.write_str(", user mode"),
+            Some((first, last)) if first == last => write!(f, ", {first}"),
+            Some((first, last)) => write!(f, ", {first}, in {last}"),
+        }
+    }
+}
+
 /// From this stamp on, stores were made by this operation.
 #[derive(Clone, Debug)]
 struct Owner {
     from: u64,
-    what: String,
+    /// Nothing yet: the machine boots.
+    what: Option<Doing>,
 }
 
 /// Watches a machine and judges it.
@@ -80,7 +110,7 @@ pub struct Oracle {
     owners: Vec<Owner>,
     clock: u64,
     /// What a report calls the present step.
-    context: String,
+    context: Arc<str>,
     /// Findings so far.
     pub verdicts: Verdicts,
     /// TLB copies that gave fewer rights than the table: repaired by a fault.
@@ -111,10 +141,10 @@ impl Oracle {
             transfers: Vec::new(),
             owners: vec![Owner {
                 from: 0,
-                what: "boot".to_owned(),
+                what: None,
             }],
             clock: 0,
-            context: String::new(),
+            context: Arc::from(""),
             verdicts: Verdicts::default(),
             spurious: 0,
             page: machine.page_bytes(),
@@ -138,31 +168,30 @@ impl Oracle {
 
     /// Names what comes next in reports: a step of a case, an act of a scenario.
     pub fn set_context(&mut self, context: &str) {
-        context.clone_into(&mut self.context);
+        self.context = Arc::from(context);
         self.new_owner(CpuId(0));
+    }
+
+    fn doing(&self, cpu: CpuId) -> Doing {
+        let view = &self.cpus[usize::from(cpu.0)];
+        let ends = (view.operations.first(), view.operations.last());
+        Doing {
+            context: self.context.clone(),
+            pid: view.pid,
+            operations: match ends {
+                (Some(first), Some(last)) => Some((*first, *last)),
+                _ => None,
+            },
+        }
     }
 
     /// What the CPU is doing, in words.
     fn during(&self, cpu: CpuId) -> String {
-        let view = &self.cpus[usize::from(cpu.0)];
-        let who = match (view.pid, self.context.is_empty()) {
-            (0, true) => "the kernel".to_owned(),
-            (0, false) => self.context.clone(),
-            (pid, true) => format!("process {pid}"),
-            (pid, false) => format!("{}, process {pid}", self.context),
-        };
-        if view.pid == 0 && view.operations.is_empty() {
-            return who;
-        }
-        match (view.operations.first(), view.operations.last()) {
-            (None, _) | (_, None) => format!("{who}, user mode"),
-            (Some(first), Some(last)) if first == last => format!("{who}, {first}"),
-            (Some(first), Some(last)) => format!("{who}, {first}, in {last}"),
-        }
+        self.doing(cpu).to_string()
     }
 
     fn new_owner(&mut self, cpu: CpuId) {
-        let what = self.during(cpu);
+        let what = Some(self.doing(cpu));
         if self.owners.last().is_some_and(|o| o.what == what) {
             return;
         }
@@ -176,16 +205,16 @@ impl Oracle {
     }
 
     /// Who made the store with this stamp.
-    fn owner(&self, stamp: u32) -> &str {
+    fn owner(&self, stamp: u32) -> String {
         let high = self.clock & !0xffff_ffff;
         let mut full = high | u64::from(stamp);
         if full > self.clock {
             full = full.saturating_sub(1 << 32);
         }
         let n = self.owners.partition_point(|o| o.from <= full);
-        self.owners
-            .get(n.saturating_sub(1))
-            .map_or("boot", |o| &o.what)
+        let owner = self.owners.get(n.saturating_sub(1));
+        let what = owner.and_then(|o| o.what.as_ref());
+        what.map_or("boot".to_owned(), Doing::to_string)
     }
 
     #[inline]

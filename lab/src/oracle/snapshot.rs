@@ -22,8 +22,6 @@ pub struct WordTruth {
     pub valid: bool,
     /// The value last stored.
     pub truth: u32,
-    /// Memory has that store.
-    pub in_memory: bool,
     /// What fetches had to see before stores that they need not see yet, if there are such.
     pub base: Option<u32>,
     /// There were several such stores: fetches may see anything.
@@ -47,10 +45,16 @@ impl Oracle {
         WordTruth {
             valid: true,
             truth: word(&page.truth),
-            in_memory: page.memory[at] == page.stamp[at],
             base: undue.map(|u| word(&u.base)),
             many: undue.is_some_and(|u| u.many.get(at)),
         }
+    }
+
+    /// Whether memory has the last store of the word at `pa`.
+    pub fn memory_has_last(&self, pa: PhysAddr) -> bool {
+        let (number, at) = self.shadow.split(pa);
+        let page = self.shadow.page(number);
+        page.is_none_or(|page| page.memory[at] == page.stamp[at])
     }
 
     /// Whether the copy of the word at `pa` in a place is the last store.
@@ -62,10 +66,9 @@ impl Oracle {
         }
     }
 
-    /// Forgets everything but what a machine with flat tables shows; then [`Oracle::restore_page`] and
-    /// [`Oracle::restore_copy`] fill the rest in.
-    pub fn restart(&mut self, machine: &Machine) {
-        self.names.restart(machine);
+    /// Forgets findings and times. The other `restore_` functions put back what they name; what none of them
+    /// puts back must be as it was.
+    pub fn restart(&mut self) {
         self.transfers.clear();
         self.owners.truncate(1);
         self.clock = u64::from(LAST);
@@ -75,24 +78,35 @@ impl Oracle {
         }
     }
 
-    /// Restores a page's first word; the others do not matter.
+    /// Whether anything was stored since [`Oracle::restart`].
+    pub fn stored_since_restart(&self) -> bool {
+        self.clock != u64::from(LAST)
+    }
+
+    /// Restores the true translations, from a machine with flat tables between operations.
+    pub fn restore_names(&mut self, machine: &Machine) {
+        self.names.restart(machine);
+    }
+
+    /// Restores the truth of a page's first word; the others do not matter.
     pub fn restore_page(&mut self, pa: PhysAddr, word: WordTruth) {
         let number = self.shadow.split(pa).0;
         let page = self.shadow.page_mut(number);
         let len = page.truth.len();
         page.truth[..4].copy_from_slice(&word.truth.to_le_bytes());
         page.stamp.fill(LAST);
-        let memory = if word.in_memory || !word.valid {
-            LAST
-        } else {
-            OLD
-        };
         page.memory.fill(LAST);
-        page.memory[..4].fill(memory);
         page.valid.put(0, len, false);
         page.valid.put(0, 4, word.valid);
         page.restore_undue(word.base, word.many);
         page.lost = None;
+    }
+
+    /// Restores whether memory has the last store of a page's first word, after the page itself.
+    pub fn restore_memory(&mut self, pa: PhysAddr, last: bool) {
+        let number = self.shadow.split(pa).0;
+        let page = self.shadow.page_mut(number);
+        page.memory[..4].fill(if last { LAST } else { OLD });
     }
 
     /// Restores whether a copy of a word is the last store.

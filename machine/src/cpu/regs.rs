@@ -29,7 +29,7 @@ pub struct Regs {
     pub r: [u32; 16],
     /// Flags N (the result was negative), Z (it was zero), C (carry, or no borrow, or the last bit shifted
     /// out) and V (signed overflow) in bits 3 to 0: one word, for a condition asks for all of them at once.
-    nzcv: u32,
+    pub nzcv: u32,
     /// Flag Q: a saturating instruction saturated or a DSP accumulation overflowed; sticky.
     pub q: bool,
     /// The Thumb bit.
@@ -72,7 +72,7 @@ const fn holds(cond: u32, nzcv: u32) -> bool {
         4 => c && !z,
         5 => n == v,
         6 => n == v && !z,
-        _ => return true,
+        _ => true,
     };
     positive != (cond & 1 == 1)
 }
@@ -108,7 +108,8 @@ impl Regs {
         self.q = psr >> 27 & 1 == 1;
     }
 
-    /// Whether the condition (the top four bits of an ARM instruction) holds; 14 and 15 always do.
+    /// Whether the condition (the top four bits of an ARM instruction) holds; 14 always does, and 15, which
+    /// is none, never.
     #[inline(always)]
     pub fn passes(&self, cond: u32) -> bool {
         CONDITIONS[(cond & 15) as usize] >> (self.nzcv & 15) & 1 == 1

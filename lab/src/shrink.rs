@@ -370,7 +370,8 @@ impl Finding {
 /// Where found cases go: `PMAPLAB_FOUND`, or `target/found` of the workspace that this is run in.
 pub fn folder() -> PathBuf {
     if let Some(folder) = std::env::var_os("PMAPLAB_FOUND") {
-        return PathBuf::from(folder);
+        // The command that replays a case is typed elsewhere than where a test runs.
+        return std::path::absolute(&folder).unwrap_or_else(|_| PathBuf::from(folder));
     }
     let here = std::env::current_dir().unwrap_or_default();
     let root = here.ancestors().filter(|d| d.join("Cargo.lock").is_file());

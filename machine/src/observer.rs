@@ -169,6 +169,13 @@ pub enum Mark {
         /// Length, bytes.
         len: u32,
     },
+    /// A page was filled with zeros.
+    Zeroed {
+        /// From.
+        pa: PhysAddr,
+        /// Length, bytes.
+        len: u32,
+    },
     /// Bytes are copied as a page copy: each keeps its status.
     Copied {
         /// From.

@@ -142,7 +142,7 @@ const POLICIES: &[Row] = &[
         "freebsd-2010 with pv_memattr",
         skeleton::freebsd_2013,
         rule::freebsd_2013::plan,
-        Status::Historic("B8 B23 B24 B25 B26 B27 B28 B44 B45 B46"),
+        Status::Historic("B23 B24 B25 B26 B27 B28 B44 B45 B46"),
     ),
     (
         "freebsd-2016",

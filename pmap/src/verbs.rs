@@ -287,6 +287,8 @@ impl<C: PmapCtx + ?Sized> PmapVerbs for C {
                 subject: None,
             },
         );
+        let (pa, len) = (self.hw().frame_address(frame), self.hw().page_bytes());
+        self.mark(cpu, Mark::Zeroed { pa, len });
         self.mark(cpu, Mark::End);
     }
 

@@ -49,8 +49,13 @@ fn run(target: &Target, input: &[u8]) {
     let file = shrink::folder().join(format!("{}.input", target.name));
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, &least).unwrap();
+    let said = |name: &str| std::env::var(name).map(|value| format!("{name}={value} "));
+    let chosen: String = ["PMAPLAB_POLICY", "PMAPLAB_MACHINE"]
+        .into_iter()
+        .flat_map(said)
+        .collect();
     println!(
-        "replay it:\n  PMAPLAB_TARGET={} PMAPLAB_INPUT={} cargo test -p tests --test fuzz_corpus one_input",
+        "replay it:\n  {chosen}PMAPLAB_TARGET={} PMAPLAB_INPUT={} cargo test -p tests --test fuzz_corpus one_input",
         target.name,
         file.display()
     );

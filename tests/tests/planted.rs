@@ -108,6 +108,30 @@ fn a_second_level_invalidate_dropped_before_zeroing() {
 }
 
 #[test]
+fn a_page_that_is_never_zeroed() {
+    planted(
+        &common::read("vivt/zeroed-frame-shows-zeros-through-the-second-level.kdl"),
+        "sheevaplug",
+        "drop zero at zero",
+        Kind::StaleRead,
+        "B load 0x20000",
+        "stored by step 9, K zero page=0, pmap_zero_page; it is nowhere any more",
+    );
+}
+
+#[test]
+fn a_page_that_is_never_copied() {
+    planted(
+        &common::read("linux/copied-text-is-fetched-as-copied.kdl"),
+        "tiny-vivt",
+        "drop copy at copy",
+        Kind::StaleExec,
+        "fetch",
+        "pmap_copy_page; it is nowhere any more",
+    );
+}
+
+#[test]
 fn a_tlb_flush_forgotten() {
     planted(
         &common::read("vivt/pagedaemon-takes-a-page-from-the-interrupted-program.kdl"),

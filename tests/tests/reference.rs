@@ -11,6 +11,7 @@ use lab::oracle::Oracle;
 use machine::CpuId;
 use pmap::{PmapCtx, PmapVerbs, Status};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 const MACHINES: [&str; 4] = [
     "sheevaplug",
@@ -202,7 +203,15 @@ fn survive(
         op.run(&mut world);
         let found = common::told(&world.observer.verdicts.first);
         let clean = world.observer.verdicts.clean();
-        prop_assert!(clean, "{} on {}:\n{}{}", policy, machine, text, found);
+        prop_assert!(
+            clean,
+            "{} on {}:\n{}{}\nreplay it:\n  PMAPLAB_CASES={} cargo test -p tests --test reference\n",
+            policy,
+            machine,
+            text,
+            found,
+            cases()
+        );
         prop_assert_eq!(
             world.pmap().check(),
             None,
@@ -248,6 +257,7 @@ fn cases() -> u32 {
 proptest! {
     #![proptest_config(ProptestConfig {
         failure_persistence: None,
+        rng_seed: RngSeed::Fixed(0),
         max_shrink_iters: 4000,
         ..ProptestConfig::with_cases(cases())
     })]

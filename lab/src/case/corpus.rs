@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::Expectation;
 use super::parameters::{self, Deduced};
 use super::suite::{self, Played};
 use crate::parallel;
@@ -142,7 +143,9 @@ fn entries(root: &Path, played: &Played) -> Vec<Entry> {
     let mut out: Vec<Entry> = Vec::new();
     for row in &played.rows {
         if out.last().is_none_or(|e| e.machine != row.machine) {
-            let said = case.expectations.iter().filter(|e| !e.because.is_empty());
+            let here = |e: &&Expectation| e.of(&e.policy, &row.machine);
+            let said = case.expectations.iter().filter(here);
+            let said = said.filter(|e| !e.because.is_empty());
             out.push(Entry {
                 area: area.to_string(),
                 slug: slug.to_string_lossy().into_owned(),

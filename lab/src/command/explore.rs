@@ -109,7 +109,7 @@ pub fn run(args: &ExploreArgs) -> super::Result {
     for policy in policies {
         let row = explore(args, &profile, &scope, policy)?;
         if !args.json {
-            print(&text(&row));
+            print(&text(args, &row));
         }
         rows.push(row);
     }
@@ -154,7 +154,7 @@ fn heading(profile: &Profile, scope: &Scope) -> String {
     )
 }
 
-fn text(row: &Row) -> String {
+fn text(args: &ExploreArgs, row: &Row) -> String {
     let mut out = format!(
         "{:<30} {:<18} {:>10} {:>12} {:>5} {:>6} {:>8.1}\n",
         row.policy,
@@ -170,9 +170,9 @@ fn text(row: &Row) -> String {
         row.seconds,
     );
     for (kind, depth, case) in &row.found {
+        let (kind, replay) = (kind.name(), replay(args, row.policy, case));
         out.push_str(&format!(
-            "    {} after {depth} actions: {case}\n",
-            kind.name()
+            "    {kind} after {depth} actions; replay: {replay}\n"
         ));
     }
     if let Some(why) = limit(row.ended) {
@@ -193,6 +193,17 @@ fn limit(ended: SearchEnded) -> Option<&'static str> {
     }
 }
 
+/// The command that tells a finding again. A machine's path is said once more, for the case would look for it
+/// beside itself; edits are no part of a case.
+fn replay(args: &ExploreArgs, policy: &str, case: &str) -> String {
+    let machine = match Profile::embedded(&args.machine) {
+        Some(_) => String::new(),
+        None => format!(" --machine {}", args.machine),
+    };
+    let edits: String = args.edit.iter().map(|e| format!(" --edit '{e}'")).collect();
+    format!("cargo run -- replay --explain --policy {policy}{machine}{edits} {case}")
+}
+
 /// The gravest kind; `safe` only if every reachable state was seen.
 fn verdict(row: &Row) -> &'static str {
     match row.found.iter().map(|f| f.0).min() {
@@ -206,7 +217,10 @@ fn value(args: &ExploreArgs, scope: &Scope, row: &Row) -> Value {
     let cases: Vec<Value> = row
         .found
         .iter()
-        .map(|(kind, depth, case)| json!({"verdict": kind.name(), "depth": depth, "case": case}))
+        .map(|(kind, depth, case)| {
+            let replay = replay(args, row.policy, case);
+            json!({"verdict": kind.name(), "depth": depth, "case": case, "replay": replay})
+        })
         .collect();
     let first = row.found.iter().min_by_key(|f| f.0).map(|f| f.2.clone());
     json!({

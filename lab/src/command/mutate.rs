@@ -193,10 +193,12 @@ fn as_text(args: &MutateArgs, done: &[(Policy, Outcome)]) -> String {
         out,
         "\n{} random sequences each, {} killers. A killer tells its story by\n  \
          cargo run -- replay --explain --policy POLICY --edit \"MUTANT\" {}/KILLER.kdl\n\
-         (a line is 8 bytes on the tiny machines, 32 on sheevaplug).",
+         (one with a slash in its name is in {}; a mutant that is covered needs a second --edit, what covers it;\n\
+         `line` is a number of bytes there: 8 on the tiny machines, 32 on sheevaplug).",
         args.random,
         names.len(),
-        args.record.display()
+        args.record.display(),
+        args.cases.display()
     );
     out
 }

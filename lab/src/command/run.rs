@@ -71,6 +71,14 @@ pub fn run(args: &RunArgs) -> super::Result {
     }
 }
 
+/// How the machine was chosen, to be said again.
+fn on(args: &RunArgs) -> String {
+    match args.machine.as_str() {
+        "sheevaplug" => String::new(),
+        machine => format!(" --machine {machine}"),
+    }
+}
+
 /// The shell's story.
 fn shell(args: &RunArgs, profile: Arc<Profile>, policies: Vec<Policy>) -> super::Result {
     let tree = match &args.root {
@@ -94,7 +102,8 @@ fn shell(args: &RunArgs, profile: Arc<Profile>, policies: Vec<Policy>) -> super:
     } else {
         let root = args.root.as_ref();
         let root = root.map_or(String::new(), |dir| format!(" --root {}", dir.display()));
-        print(&shell::table(&story, &format!("pmaplab run shell{root}")));
+        let call = format!("pmaplab run shell{root}");
+        print(&shell::table(&story, &call, &on(args)));
     }
     Ok(if found { Ended::Verdict } else { Ended::Clean })
 }
@@ -126,7 +135,7 @@ fn sheevaplug(args: &RunArgs, profile: Arc<Profile>, policies: Vec<Policy>) -> s
         value["predictions"] = json!(predicted);
         print(&format!("{value}\n"));
     } else {
-        print(&scenario::table(&story, &predicted));
+        print(&scenario::table(&story, &predicted, &on(args)));
     }
     Ok(if found { Ended::Verdict } else { Ended::Clean })
 }

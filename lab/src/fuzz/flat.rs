@@ -28,6 +28,8 @@ struct Byte {
     due: u8,
     pending: Vec<u8>,
     stored: u32,
+    /// Whether its last store was found lost.
+    lost: bool,
     /// Whether nothing mattered before the first of `pending`: then anything may be seen.
     first: bool,
 }
@@ -69,6 +71,7 @@ impl Flat {
                 byte.pending.push(*value);
             }
             (byte.truth, byte.matters, byte.stored) = (*value, true, now);
+            byte.lost = false;
         }
     }
 
@@ -115,18 +118,20 @@ impl Flat {
     pub fn kill(&mut self, pa: u32, len: u32) {
         for byte in &mut self.bytes[pa as usize..(pa + len) as usize] {
             byte.matters = false;
+            byte.lost = false;
             byte.settle();
         }
     }
 
-    /// The bytes whose last value is in no memory, dirty line or buffer; from now on they do not matter.
+    /// The bytes whose last value is in no memory, dirty line or buffer; each is told once.
     pub fn lost(&mut self, machine: &Machine) -> Vec<u32> {
         let gone = |pa: &u32| {
             let byte = &self.bytes[*pa as usize];
-            byte.matters && !held(machine, *pa, byte.truth)
+            byte.matters && !byte.lost && !held(machine, *pa, byte.truth)
         };
         let lost: Vec<u32> = (0..self.bytes.len() as u32).filter(gone).collect();
-        lost.iter().for_each(|pa| self.kill(*pa, 1));
+        lost.iter()
+            .for_each(|pa| self.bytes[*pa as usize].lost = true);
         lost
     }
 }

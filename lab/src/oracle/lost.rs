@@ -31,6 +31,7 @@ impl Oracle {
             let stamp = page.stamp[offset];
             let has = |p: Place| self.places.stamps(p, 1).is_some_and(|s| s[0] == stamp);
             let safe = !page.valid.get(offset)
+                || page.is_lost(offset)
                 || page.memory[offset] == stamp
                 || any_unwritten(machine, at.0, has);
             if !safe {
@@ -48,8 +49,8 @@ impl Oracle {
                     during,
                     because,
                 });
-                // Reported once: from here on the byte does not matter.
-                self.shadow.page_mut(number).kill(offset, 1);
+                // Told once; who accesses the byte is judged as ever.
+                self.shadow.page_mut(number).lose(offset);
             }
         }
     }

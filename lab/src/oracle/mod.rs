@@ -7,7 +7,10 @@
 //!   stores must be seen, a program's own only after it asked for a sync that names the page;
 //! - the TLB copy used names the frame that the true descriptors of the live space name, and gives no right
 //!   that the access used and they do not (`stale-translation`);
-//! - a byte's last store is in memory, a dirty line, a buffer or a victim (`lost-write`), by stamp;
+//! - a byte's last store is in memory, a dirty line, a buffer or a victim (`lost-write`), by stamp; told once,
+//!   and whoever then reads or executes the byte is judged as ever;
+//! - after `pmap_zero_page` and `pmap_copy_page` a page's bytes are zero, or the other page's: if the kernel
+//!   did not store them, whoever reads them gets something else;
 //! - a device reads what was due when it was handed the buffer, or later.
 //!
 //! Not verified:
@@ -35,7 +38,7 @@ use machine::tlb::TlbEntry;
 use machine::{Access, CpuId, Frame, Machine, PhysAddr, Place, Seen, VirtAddr};
 use names::Names;
 use places::{Places, unwritten};
-use shadow::Shadow;
+use shadow::{Bits, Shadow};
 use trust::Trust;
 
 /// Operations named in reports; older ones are forgotten.
@@ -423,12 +426,29 @@ impl Oracle {
         }
     }
 
+    /// `to` is a copy of `from` now, whatever the kernel stored.
     fn copied(&mut self, from: PhysAddr, to: PhysAddr) {
         let ((source, _), (target, _)) = (self.shadow.split(from), self.shadow.split(to));
-        let undue = self.shadow.page(source).and_then(|p| p.undue.clone());
-        if undue.is_some() || self.shadow.page(target).is_some_and(|p| p.undue.is_some()) {
-            self.shadow.page_mut(target).undue = undue;
+        let Some(source) = self.shadow.shared(source) else {
+            return;
+        };
+        if !self.in_transfer(from) {
+            self.demand(to, &source.truth, &source.valid);
         }
+        if source.undue.is_some() || self.shadow.page(target).is_some_and(|p| p.undue.is_some()) {
+            self.shadow.page_mut(target).undue = source.undue.clone();
+        }
+    }
+
+    /// What a page's bytes must be from now on.
+    fn demand(&mut self, pa: PhysAddr, want: &[u8], matter: &Bits) {
+        let stamp = self.next_stamp();
+        let (number, _) = self.shadow.split(pa);
+        let trust = &mut self.trust;
+        let changed = |offset| trust.end(pa.add(offset as u32));
+        self.shadow
+            .page_mut(number)
+            .demand(want, matter, stamp, changed);
     }
 
     fn hand_over(&mut self, pa: PhysAddr, len: u32, out: bool) {

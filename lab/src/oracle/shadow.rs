@@ -17,6 +17,8 @@ pub struct Page {
     pub valid: Bits,
     /// Stores that a fetch need not see yet.
     pub undue: Option<Box<Undue>>,
+    /// Bytes whose last store was found lost: told once.
+    pub lost: Option<Box<Bits>>,
 }
 
 /// A program's own stores that no sync has named yet.
@@ -76,6 +78,21 @@ impl Bits {
         self.0[offset / 64] &= !(1 << (offset % 64));
     }
 
+    /// Every bit set.
+    pub fn full(bytes: u32) -> Self {
+        let mut bits = Self::new(bytes);
+        (0..bytes as usize).for_each(|n| bits.set(n, 1));
+        bits
+    }
+
+    /// Whether every bit of `others` is set here.
+    fn all_of(&self, others: &Bits) -> bool {
+        self.0
+            .iter()
+            .zip(&others.0)
+            .all(|(mine, other)| other & !mine == 0)
+    }
+
     /// Whether no bit is set.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|w| *w == 0)
@@ -91,6 +108,7 @@ impl Page {
             memory: vec![0; n],
             valid: Bits::new(bytes),
             undue: None,
+            lost: None,
         }
     }
 
@@ -112,6 +130,7 @@ impl Page {
             self.stamp[offset..offset + len].fill(stamp);
         }
         self.valid.set(offset, len);
+        self.found(offset, len);
     }
 
     /// Stores an aligned word that a fetch need not see yet: [`Page::store`], in the form that programs use
@@ -136,6 +155,50 @@ impl Page {
         truth.copy_from_slice(&bytes);
         self.stamp[offset..offset + 4].copy_from_slice(&[stamp; 4]);
         self.valid.set(offset, 4);
+        self.found(offset, 4);
+    }
+
+    /// A byte's last store is nowhere any more.
+    pub fn lose(&mut self, offset: usize) {
+        let n = self.truth.len() as u32;
+        let lost = self.lost.get_or_insert_with(|| Box::new(Bits::new(n)));
+        lost.set(offset, 1);
+    }
+
+    /// Whether that was found before.
+    pub fn is_lost(&self, offset: usize) -> bool {
+        self.lost.as_ref().is_some_and(|l| l.get(offset))
+    }
+
+    /// These bytes are not lost: they were stored anew, or do not matter.
+    #[inline]
+    fn found(&mut self, offset: usize, len: usize) {
+        if let Some(lost) = &mut self.lost {
+            (offset..offset + len).for_each(|n| lost.clear(n));
+            if lost.is_empty() {
+                self.lost = None;
+            }
+        }
+    }
+
+    /// What the bytes that matter are from now on, whoever should have stored them; calls `changed` for each
+    /// one that is not that already.
+    pub fn demand(
+        &mut self,
+        want: &[u8],
+        matter: &Bits,
+        stamp: u32,
+        mut changed: impl FnMut(usize),
+    ) {
+        if self.truth == want && self.valid.all_of(matter) {
+            return;
+        }
+        for (offset, byte) in want.iter().enumerate() {
+            if matter.get(offset) && !(self.valid.get(offset) && self.truth[offset] == *byte) {
+                self.store(offset, &[*byte], stamp, true);
+                changed(offset);
+            }
+        }
     }
 
     /// Whether the truth of an aligned value of up to four bytes is `value`.
@@ -233,6 +296,7 @@ impl Page {
     pub fn kill(&mut self, offset: usize, len: usize) {
         (offset..offset + len).for_each(|n| self.valid.clear(n));
         self.settle(offset, len);
+        self.found(offset, len);
     }
 }
 
@@ -267,6 +331,11 @@ impl Shadow {
     #[inline]
     pub fn page(&self, number: usize) -> Option<&Page> {
         self.pages.get(number)?.as_deref()
+    }
+
+    /// A page as it is now, to keep while others change.
+    pub fn shared(&self, number: usize) -> Option<Arc<Page>> {
+        self.pages.get(number)?.clone()
     }
 
     /// A page, to change.
@@ -325,6 +394,9 @@ impl Shadow {
                     .iter()
                     .chain(&undue.many.0)
                     .fold(hash, |h, w| mix(h, *w));
+            }
+            if let Some(lost) = &page.lost {
+                hash = lost.0.iter().fold(hash, |h, w| mix(h, *w));
             }
         }
         hash

@@ -92,6 +92,7 @@ impl Oracle {
         page.valid.put(0, len, false);
         page.valid.put(0, 4, word.valid);
         page.restore_undue(word.base, word.many);
+        page.lost = None;
     }
 
     /// Restores whether a copy of a word is the last store.

@@ -91,18 +91,19 @@ pub struct Verdict {
 #[derive(Clone, Debug, Default)]
 pub struct Verdicts {
     counts: BTreeMap<Kind, u64>,
-    /// The first findings, in order; `permitted` ones are only counted.
+    /// The first findings, and the first of each kind, in order; `permitted` ones are only counted.
     pub first: Vec<Verdict>,
 }
 
-/// Findings kept in full.
+/// Findings kept in full, besides the first of each kind.
 const KEPT: usize = 64;
 
 impl Verdicts {
-    /// Counts a finding; `detail` is called only if there is room to keep it.
+    /// Counts a finding; `detail` is called only if it is the first of its kind or there is room to keep it.
     pub fn add(&mut self, kind: Kind, detail: impl FnOnce() -> Verdict) {
-        *self.counts.entry(kind).or_default() += 1;
-        if kind != Kind::Permitted && self.first.len() < KEPT {
+        let count = self.counts.entry(kind).or_default();
+        *count += 1;
+        if kind != Kind::Permitted && (*count == 1 || self.first.len() < KEPT) {
             self.first.push(detail());
         }
     }

@@ -4,6 +4,7 @@ use machine::tlb::TlbEntry;
 use machine::{CpuId, Machine, Mark, Observer, PhysAddr, Place, Seen, Step, Unit, VirtAddr, Width};
 
 use super::places::{describe, unwritten};
+use super::shadow::Bits;
 use super::{Kind, Oracle, Verdict, grants};
 
 impl Observer for Oracle {
@@ -277,6 +278,10 @@ impl Observer for Oracle {
             Mark::DmaOutBegin { pa, len } => self.hand_over(*pa, *len, true),
             Mark::DmaInBegin { pa, len } => self.hand_over(*pa, *len, false),
             Mark::DmaEnd { pa, .. } => self.transfers.retain(|t| t.pa != *pa),
+            Mark::Zeroed { pa, len } => {
+                let zeros = vec![0; *len as usize];
+                self.demand(*pa, &zeros, &Bits::full(*len));
+            }
             Mark::Copied { from, to, .. } => self.copied(*from, *to),
             Mark::Panic(why) => self.simple(cpu, Kind::Panic, why),
             Mark::Misuse(why) => self.simple(cpu, Kind::Misuse, why),

@@ -280,7 +280,7 @@ pub fn worst(row: &Row) -> Option<Kind> {
 }
 
 /// The story as text: the table and three closing lines. `call` is what was typed.
-pub fn table(story: &Story, call: &str) -> String {
+pub fn table(story: &Story, call: &str, on: &str) -> String {
     let mut out = format!("shell on {}, {}\n\n", story.machine, story.program);
     let _ = write!(out, "{:<31} {:>10}", "policy", STEPS[0].0);
     for (name, _) in &STEPS[1..] {
@@ -297,7 +297,7 @@ pub fn table(story: &Story, call: &str) -> String {
     for (name, about) in STEPS {
         let _ = writeln!(out, "  {name:<9} {about}");
     }
-    out + &closing(story, call)
+    out + &closing(story, call, on)
 }
 
 fn line(row: &Row) -> String {
@@ -326,17 +326,29 @@ fn line(row: &Row) -> String {
     out + "  " + found + &died
 }
 
-fn closing(story: &Story, call: &str) -> String {
+fn closing(story: &Story, call: &str, on: &str) -> String {
     let found = story
         .rows
         .iter()
         .min_by_key(|r| worst(r).map_or(u8::MAX, |k| k as u8));
     match found.and_then(|row| worst(row).map(|kind| (row, kind))) {
-        None => format!("\nworst: clean\ntell:  nothing to tell\nnext:  {call} --policy bare\n"),
-        Some((row, kind)) => format!(
-            "\nworst: {} under {1}\ntell:  pmaplab exec --policy {1} guest/bin/patchlib map-first /bin/patchlib.code\nnext:  {call} --policy {1} --policy always-flush --json\n",
-            kind.name(),
-            row.policy
-        ),
+        None => {
+            format!("\nworst: clean\ntell:  nothing to tell\nnext:  {call} --policy bare{on}\n")
+        }
+        Some((row, kind)) => {
+            let policy = &row.policy;
+            let again = format!("{call} --policy {policy}");
+            let tell = match kind {
+                Kind::StaleExec => format!(
+                    "pmaplab exec --policy {policy}{on} guest/bin/patchlib map-first /bin/patchlib.code"
+                ),
+                // The small program shows stale words only; of others the story tells the kind.
+                _ => format!("{again}{on} --json"),
+            };
+            format!(
+                "\nworst: {} under {policy}\ntell:  {tell}\nnext:  {again} --policy always-flush --json{on}\n",
+                kind.name()
+            )
+        }
     }
 }

@@ -7,8 +7,9 @@ use super::predictions::Prediction;
 use super::sheevaplug::{Row, SEED_RATIO, Story};
 use crate::oracle::Kind;
 
-/// The story as text: the table, its predictions and three closing lines.
-pub fn table(story: &Story, predictions: &[Prediction]) -> String {
+/// The story as text: the table, its predictions and three closing lines, whose commands end with how the machine
+/// was chosen.
+pub fn table(story: &Story, predictions: &[Prediction], on: &str) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{} on {}", story.scenario, story.machine);
     let _ = writeln!(
@@ -65,7 +66,7 @@ pub fn table(story: &Story, predictions: &[Prediction]) -> String {
             p.what, p.value, p.unit, p.note
         );
     }
-    out.push_str(&closing(story));
+    out.push_str(&closing(story, on));
     out
 }
 
@@ -139,18 +140,20 @@ fn act(row: &Row, order: &str) -> String {
 }
 
 /// The worst verdict, the command that tells it, and what to try next.
-fn closing(story: &Story) -> String {
+fn closing(story: &Story, on: &str) -> String {
     let found = story
         .rows
         .iter()
         .find(|r| super::sheevaplug::worst(r).is_some());
     let Some(row) = found else {
-        return "\nworst: clean\ntell:  nothing to tell\nnext:  pmaplab run sheevaplug --policy bare\n".to_owned();
+        return format!(
+            "\nworst: clean\ntell:  nothing to tell\nnext:  pmaplab run sheevaplug --policy bare{on}\n"
+        );
     };
     let kind = super::sheevaplug::worst(row).map_or("clean", Kind::name);
     let case = "tests/cases/vivt/kernel-write-through-lingering-buffer-reaches-the-fetch.kdl";
     format!(
-        "\nworst: {kind} under {0}\ntell:  pmaplab replay --explain --policy {0} {case}\nnext:  pmaplab run sheevaplug --policy {0} --policy always-flush --json\n",
+        "\nworst: {kind} under {0}\ntell:  pmaplab replay --explain --policy {0}{on} {case}\nnext:  pmaplab run sheevaplug --policy {0} --policy always-flush --json{on}\n",
         row.policy
     )
 }

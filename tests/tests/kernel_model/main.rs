@@ -207,8 +207,9 @@ fn report(policy: &Policy, ops: &[ProcessOp], wrong: &Wrong) -> String {
         return format!("{why}\n{}", finding.report());
     }
     format!(
-        "{why}\nno verdict, but the model disagrees:\n{}\nreplay it:\n  cargo test -p tests --test kernel_model\n",
-        case::write(&finding.case)
+        "{why}\nno verdict, but the model disagrees:\n{}\nreplay it:\n  PMAPLAB_CASES={} cargo test -p tests --test kernel_model\n",
+        case::write(&finding.case),
+        cases()
     )
 }
 

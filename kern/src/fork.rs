@@ -30,7 +30,7 @@ pub fn fork<C: KernCtx + ?Sized>(
     regs.r[0] = 0;
     if ctx.kern().proc(parent).abi == crate::elf::Abi::FreeBsd {
         regs.r[1] = 0;
-        regs.c = false;
+        regs.set_carry(false);
     }
     regs.exclusive = None;
     if let Some(sp) = stack {

@@ -17,8 +17,7 @@ impl Machine {
             }
             Step::DcacheInvalidateAll => {
                 self.all_op();
-                (0..self.cpu(cpu).dcache.slots())
-                    .for_each(|s| self.drop_line(Unit::L1D(cpu), s, obs));
+                self.drop_lines(Unit::L1D(cpu), obs);
             }
             Step::Icache(_) | Step::IcacheAll => self.apply_icache(cpu, step, obs),
             Step::L2(..) | Step::L2Physical(..) | Step::L2Slot(..) => self.apply_l2(cpu, step, obs),
@@ -94,8 +93,7 @@ impl Machine {
                     Some(slot) => self.operate(cpu, op, slot, obs),
                     None if op.invalidates() => {
                         self.all_op();
-                        let slots = self.cpu(cpu).dcache.slots();
-                        (0..slots).for_each(|s| self.drop_line(Unit::L1D(cpu), s, obs));
+                        self.drop_lines(Unit::L1D(cpu), obs);
                     }
                     None => {}
                 }
@@ -110,6 +108,15 @@ impl Machine {
         }
         if op.invalidates() {
             self.drop_line(Unit::L1D(cpu), slot, obs);
+        }
+    }
+
+    /// Empties a cache.
+    fn drop_lines<O: Observer>(&mut self, unit: Unit, obs: &mut O) {
+        for slot in 0..self.cache(unit).slots() {
+            if self.cache(unit).valid(slot) {
+                self.drop_line(unit, slot, obs);
+            }
         }
     }
 
@@ -129,8 +136,7 @@ impl Machine {
             }
             _ => {
                 self.all_op();
-                let slots = self.cpu(cpu).icache.slots();
-                (0..slots).for_each(|s| self.drop_line(unit, s, obs));
+                self.drop_lines(unit, obs);
             }
         }
     }

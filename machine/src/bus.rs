@@ -3,6 +3,7 @@
 use crate::cost::Class;
 use crate::machine::Machine;
 use crate::observer::{Observer, Place, Unit};
+use crate::place::copy_line;
 use crate::profile::DrainsOn;
 use crate::tlb::TlbEntry;
 use crate::types::{CpuId, PhysAddr, VirtAddr, Width};
@@ -29,7 +30,8 @@ impl Machine {
             self.cost.spend(class, cycles);
             let l2 = self.cache(Unit::L2);
             let offset = pa & (l2.line_bytes() - 1);
-            out.copy_from_slice(&l2.line(slot)[offset as usize..offset as usize + out.len()]);
+            let from = &l2.line(slot)[offset as usize..offset as usize + out.len()];
+            copy_line(out, from);
             return Place::Line {
                 unit: Unit::L2,
                 slot,

@@ -156,29 +156,15 @@ impl Cache {
         way_of(ways, line).map(|way| (base + way) as u32)
     }
 
-    /// The same, for one who has a guess of the way and wants to know it better: a line is in one
-    /// way at most, so the answer does not depend on the guess.
+    /// Whether this slot holds the line of this number: address by line size.
     #[inline(always)]
-    pub(crate) fn find_near(&self, (index, tag): (u32, u32), guess: &mut u8) -> Option<u32> {
-        let set = index >> self.geometry.line_shift & self.geometry.set_mask;
-        let near = set * self.geometry.ways + u32::from(*guess);
-        let line = u64::from(tag >> self.geometry.line_shift);
-        if self.tags.get(near as usize) == Some(&line) && u32::from(*guess) < self.geometry.ways {
-            return Some(near);
-        }
-        self.find_far((index, tag), guess)
+    pub(crate) fn holds(&self, slot: u32, number: u32) -> bool {
+        self.tags.get(slot as usize) == Some(&u64::from(number))
     }
 
-    #[inline(never)]
-    fn find_far(&self, (index, tag): (u32, u32), guess: &mut u8) -> Option<u32> {
-        let slot = self.find((u64::from(index), u64::from(tag)))?;
-        *guess = (slot % self.geometry.ways) as u8;
-        Some(slot)
-    }
-
-    /// Whether lines are indexed, and whether they are compared, by physical addresses.
-    pub(crate) fn physical(&self) -> (bool, bool) {
-        (self.lookup == Lookup::Pipt, self.lookup != Lookup::Vivt)
+    /// Whether lines are compared by physical addresses.
+    pub(crate) fn physical(&self) -> bool {
+        self.lookup != Lookup::Vivt
     }
 
     /// Reads a value out of a line.
@@ -220,17 +206,17 @@ impl Cache {
         }
     }
 
-    /// Writes words into a line and marks their parts dirty.
+    /// Writes words, at least one, into a line and marks their parts dirty.
     #[inline(always)]
     pub(crate) fn put_words(&mut self, slot: u32, offset: u32, words: &[u32]) {
         let n = ((slot << self.geometry.line_shift) + offset) as usize;
-        let bytes = self.data[n..n + 4 * words.len()].chunks_exact_mut(4);
-        for (word, b) in words.iter().zip(bytes) {
-            b.copy_from_slice(&word.to_le_bytes());
+        let bytes = self.data[n..n + 4 * words.len()].as_chunks_mut().0;
+        for (word, bytes) in words.iter().zip(bytes) {
+            *bytes = word.to_le_bytes();
         }
-        let (first, last) = (offset, offset + 4 * words.len() as u32 - 1);
-        let parts = (first >> self.dirty_shift)..=(last >> self.dirty_shift);
-        self.dirty[slot as usize] |= parts.fold(0, |parts, n| parts | 1 << n);
+        let last = offset + 4 * words.len() as u32 - 1;
+        let (first, last) = (offset >> self.dirty_shift, last >> self.dirty_shift);
+        self.dirty[slot as usize] |= (((2 << (last - first)) - 1) << first) as u8;
     }
 
     /// Counts a use of a line that is in, for LRU.
@@ -359,6 +345,15 @@ impl Cache {
         &self.data[at..at + (1 << self.geometry.line_shift)]
     }
 
+    /// The same where lines have 32 bytes, as nearly all have: then copying is a few instructions.
+    #[inline(always)]
+    pub(crate) fn line_of_32(&self, slot: u32) -> Option<&[u8; 32]> {
+        if self.geometry.line_shift != 5 {
+            return None;
+        }
+        self.data.as_chunks().0.get(slot as usize)
+    }
+
     /// The line's bytes, to write.
     #[inline]
     pub fn line_mut(&mut self, slot: u32) -> &mut [u8] {
@@ -377,10 +372,17 @@ impl Cache {
             .filter(move |s| self.valid(*s) && self.pa(*s) == block)
     }
 
-    /// The valid slots, in order.
+    /// The valid slots, in order. Most of a large cache is often empty, so groups are asked first.
     pub fn valid_slots(&self) -> impl Iterator<Item = u32> + '_ {
-        let tags = self.tags.iter().zip(0..);
-        tags.filter(|(tag, _)| **tag != INVALID)
+        const GROUP: usize = 16;
+        let (groups, rest) = self.tags.as_chunks::<GROUP>();
+        let used = |tags: &[u64; GROUP]| tags.iter().fold(INVALID, |all, tag| all & tag) != INVALID;
+        let first = (0..).step_by(GROUP);
+        let used = groups.iter().zip(first).filter(move |(tags, _)| used(tags));
+        let last = (groups.len() * GROUP) as u32;
+        used.flat_map(|(tags, first)| tags.iter().zip(first..))
+            .chain(rest.iter().zip(last..))
+            .filter(|(tag, _)| **tag != INVALID)
             .map(|(_, slot)| slot)
     }
 

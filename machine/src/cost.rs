@@ -85,6 +85,11 @@ impl Costs {
         self.cycles[class as usize] += u64::from(cycles);
     }
 
+    /// Adds many times the cycles of one.
+    pub(crate) fn spend_times(&mut self, class: Class, cycles: u32, times: u64) {
+        self.cycles[class as usize] += u64::from(cycles) * times;
+    }
+
     /// Cycles of a class.
     pub fn of(&self, class: Class) -> u64 {
         self.cycles[class as usize]

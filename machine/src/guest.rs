@@ -1,6 +1,5 @@
 //! Runs the program on a CPU: the interpreter's bus is this machine.
 
-use crate::cost::Class;
 use crate::cpu::{self, Arch, Bus, Exit};
 use crate::fast::Port;
 use crate::machine::{FetchBuffer, Machine};
@@ -35,7 +34,7 @@ impl<O: Observer> Bus for Port<'_, O> {
 
     #[inline(always)]
     fn stall(&mut self, cycles: u32) {
-        self.machine.cost.spend(Class::Instruction, cycles);
+        self.stalls += u64::from(cycles);
     }
 
     fn alignment_checked(&self) -> bool {
@@ -58,6 +57,12 @@ impl Machine {
         let mut regs = self.cpu(cpu).regs;
         let mut port = Port::new(self, cpu, obs);
         let (retired, exit) = cpu::run(&mut regs, Arch::V5te, &mut port, budget);
+        // An instruction that did not retire was fetched all the same, if it could be.
+        let unfinished = !matches!(
+            exit,
+            Exit::Svc { .. } | Exit::Budget | Exit::PrefetchAbort(_)
+        );
+        port.finish(retired + u64::from(unfinished));
         self.cpu_mut(cpu).regs = regs;
         self.cost.instructions += retired;
         (retired, exit)

@@ -6,7 +6,7 @@
 use crate::cost::Class;
 use crate::machine::Machine;
 use crate::observer::{Observer, Place, Seen, Unit};
-use crate::place::{put, take};
+use crate::place::{copy_line, put, take};
 use crate::profile::{DrainsOn, Looks, UncachedHit};
 use crate::tlb::TlbEntry;
 use crate::types::{Abort, Access, CpuId, PhysAddr, VirtAddr, Width};
@@ -140,7 +140,7 @@ impl Machine {
         };
         let cache = &mut self.cpu_mut(cpu).icache;
         cache.install(slot, keys, base);
-        cache.line_mut(slot).copy_from_slice(bytes);
+        copy_line(cache.line_mut(slot), bytes);
         obs.moved(
             self,
             from,
@@ -333,7 +333,7 @@ impl Machine {
         let from = self.read_line(base, true, bytes, obs);
         let cache = &mut self.cpu_mut(cpu).dcache;
         cache.install(slot, keys, base);
-        cache.line_mut(slot).copy_from_slice(bytes);
+        copy_line(cache.line_mut(slot), bytes);
         obs.moved(
             self,
             from,

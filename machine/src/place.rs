@@ -95,6 +95,15 @@ impl Machine {
     }
 }
 
+/// Copies a line. The usual length is known to the compiler: then it is a few instructions, not a call.
+#[inline]
+pub(crate) fn copy_line(to: &mut [u8], from: &[u8]) {
+    match (<&mut [u8; 32]>::try_from(&mut *to), from.as_array()) {
+        (Ok(to), Some(from)) => *to = *from,
+        _ => to.copy_from_slice(from),
+    }
+}
+
 /// Reads a value out of a line.
 #[inline]
 pub(crate) fn take(line: &[u8], offset: u32, width: Width) -> u32 {

@@ -202,12 +202,12 @@ fn finish<C: KernCtx + ?Sized>(ctx: &mut C, call: &Call, result: Result<Outcome,
         (Ok(Outcome::Set), _) => {}
         (Ok(Outcome::Value(r0, r1)), Abi::FreeBsd) => {
             (regs.r[0], regs.r[1]) = (r0, r1);
-            regs.c = false;
+            regs.set_carry(false);
         }
         (Ok(Outcome::Value(r0, _)), Abi::Linux) => regs.r[0] = r0,
         (Err(errno), Abi::FreeBsd) => {
             regs.r[0] = errno.number().unsigned_abs();
-            regs.c = true;
+            regs.set_carry(true);
         }
         (Err(errno), Abi::Linux) => regs.r[0] = errno::linux(errno).wrapping_neg(),
     }

@@ -275,7 +275,7 @@ fn call<O: Observer + Clone>(
     let before = *world.user_regs_mut(CPU0);
     let mut regs = before;
     regs.r[7] = number;
-    regs.c = false;
+    regs.set_carry(false);
     for (n, word) in args.iter().take(4).enumerate() {
         regs.r[n] = *word;
     }
@@ -298,7 +298,7 @@ fn call<O: Observer + Clone>(
     let after = *world.user_regs_mut(CPU0);
     *world.user_regs_mut(CPU0) = before;
     match result {
-        Ok(()) if !after.c => Ok(after.r[0]),
+        Ok(()) if !after.carry() => Ok(after.r[0]),
         Ok(()) => Err("the system call failed"),
         Err(_) => Err("the kernel stopped"),
     }

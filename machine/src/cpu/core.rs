@@ -199,13 +199,13 @@ impl<B: Bus> Core<'_, B> {
         }
     }
 
-    /// Loads the registers in `list` from ascending words at `va`, into a copy: the caller commits.
+    /// Loads as many ascending words at `va` as `list` names registers; the caller commits them.
     pub(super) fn load_list(&mut self, va: u32, list: u32) -> Result<[u32; 16], Stopped> {
         if va & 3 != 0 && self.bus.alignment_checked() {
             return self.misaligned(va, Access::Load);
         }
         let mut words = [0; 16];
-        let (mut va, mut rest) = (va & !3, &mut words[..list.count_ones() as usize & 31]);
+        let (mut va, mut rest) = (va & !3, &mut words[..list.count_ones().min(16) as usize]);
         while !rest.is_empty() {
             let done = match self.bus.load_some(VirtAddr(va), rest) {
                 0 => {
@@ -217,16 +217,7 @@ impl<B: Bus> Core<'_, B> {
             va = va.wrapping_add(4 * done as u32);
             rest = &mut rest[done..];
         }
-        let mut loaded = [0; 16];
-        let mut left = list;
-        for word in words {
-            if left == 0 {
-                break;
-            }
-            loaded[(left.trailing_zeros() & 15) as usize] = word;
-            left &= left - 1;
-        }
-        Ok(loaded)
+        Ok(words)
     }
 
     /// Stores the registers in `list` to ascending words at `va`.
@@ -254,26 +245,29 @@ impl<B: Bus> Core<'_, B> {
         Ok(())
     }
 
-    /// Takes over the registers in `list` from `loaded`; r15 comes last, interworking, and is
+    /// Takes over the registers in `list` from ascending `words`; r15 comes last, interworking, and is
     /// checked first. `base`, if any, is written before them.
     pub(super) fn commit_list(
         &mut self,
         list: u32,
-        loaded: &[u32; 16],
+        words: &[u32; 16],
         base: Option<(usize, u32)>,
     ) -> Outcome {
+        let others = list & 0x7fff;
         let flow = if bit(list, 15) {
-            self.exchange_loaded(loaded[15])?
+            self.exchange_loaded(words[(others.count_ones() & 15) as usize])?
         } else {
             Flow::Next
         };
         if let Some((register, value)) = base {
             self.regs.r[register] = value;
         }
-        let mut left = list & 0x7fff;
-        while left != 0 {
-            let register = (left.trailing_zeros() & 15) as usize;
-            self.regs.r[register] = loaded[register];
+        let mut left = others;
+        for word in words {
+            if left == 0 {
+                break;
+            }
+            self.regs.r[(left.trailing_zeros() & 15) as usize] = *word;
             left &= left - 1;
         }
         Ok(flow)

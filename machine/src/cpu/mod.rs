@@ -136,22 +136,30 @@ fn stretch<B: Bus, S: State>(
     left: &mut u64,
 ) -> Result<(), Exit> {
     let bytes = S::WIDTH.bytes();
-    while *left != 0 {
-        let word = fetch(core, *pc, S::WIDTH)?;
-        core.regs.r[15] = pc.wrapping_add(2 * bytes);
-        match S::execute(core, word) {
-            Ok(Flow::Next) => *pc = pc.wrapping_add(bytes),
-            Ok(Flow::Jump(target)) => *pc = target,
-            Ok(Flow::Switch(target)) => {
-                *pc = target;
-                *left -= 1;
-                return Ok(());
-            }
-            Err(Stopped) => return Err(give_up(core, word, *pc, bytes)),
+    // Kept in registers: every instruction changes both.
+    let (mut at, mut rest) = (*pc, *left);
+    let ended = loop {
+        if rest == 0 {
+            break Ok(());
         }
-        *left -= 1;
-    }
-    Ok(())
+        let word = match fetch(core, at, S::WIDTH) {
+            Ok(word) => word,
+            Err(exit) => break Err(exit),
+        };
+        core.regs.r[15] = at.wrapping_add(2 * bytes);
+        match S::execute(core, word) {
+            Ok(Flow::Next) => at = at.wrapping_add(bytes),
+            Ok(Flow::Jump(target)) => at = target,
+            Ok(Flow::Switch(target)) => {
+                (at, rest) = (target, rest - 1);
+                break Ok(());
+            }
+            Err(Stopped) => break Err(give_up(core, word, at, bytes)),
+        }
+        rest -= 1;
+    };
+    (*pc, *left) = (at, rest);
+    ended
 }
 
 #[inline(always)]

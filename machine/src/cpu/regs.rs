@@ -27,14 +27,9 @@ pub enum Arch {
 pub struct Regs {
     /// r0 to r15.
     pub r: [u32; 16],
-    /// Flag N: the result was negative.
-    pub n: bool,
-    /// Flag Z: the result was zero.
-    pub z: bool,
-    /// Flag C: carry, or no borrow, or the last bit shifted out.
-    pub c: bool,
-    /// Flag V: signed overflow.
-    pub v: bool,
+    /// Flags N (the result was negative), Z (it was zero), C (carry, or no borrow, or the last bit shifted
+    /// out) and V (signed overflow) in bits 3 to 0: one word, for a condition asks for all of them at once.
+    pub nzcv: u32,
     /// Flag Q: a saturating instruction saturated or a DSP accumulation overflowed; sticky.
     pub q: bool,
     /// The Thumb bit.
@@ -77,7 +72,7 @@ const fn holds(cond: u32, nzcv: u32) -> bool {
         4 => c && !z,
         5 => n == v,
         6 => n == v && !z,
-        _ => return true,
+        _ => true,
     };
     positive != (cond & 1 == 1)
 }
@@ -103,44 +98,57 @@ impl Regs {
     /// The current program status register: flags, Thumb bit and user mode, interrupts enabled.
     pub fn cpsr(&self) -> u32 {
         const USER: u32 = 0x10;
-        self.nzcv() << 28 | u32::from(self.q) << 27 | u32::from(self.t) << 5 | USER
+        self.nzcv << 28 | u32::from(self.q) << 27 | u32::from(self.t) << 5 | USER
     }
 
     /// Sets N, Z, C, V and Q from the top bits of a status register; the rest is ignored, as user
     /// mode does.
     pub fn set_flags(&mut self, psr: u32) {
-        self.n = psr >> 31 & 1 == 1;
-        self.z = psr >> 30 & 1 == 1;
-        self.c = psr >> 29 & 1 == 1;
-        self.v = psr >> 28 & 1 == 1;
+        self.nzcv = psr >> 28;
         self.q = psr >> 27 & 1 == 1;
     }
 
-    /// Whether the condition (the top four bits of an ARM instruction) holds; 14 and 15 always do.
+    /// Whether the condition (the top four bits of an ARM instruction) holds; 14 always does, and 15, which
+    /// is none, never.
     #[inline(always)]
     pub fn passes(&self, cond: u32) -> bool {
-        CONDITIONS[(cond & 15) as usize] >> self.nzcv() & 1 == 1
+        CONDITIONS[(cond & 15) as usize] >> (self.nzcv & 15) & 1 == 1
     }
 
+    /// Flag C.
     #[inline(always)]
-    fn nzcv(&self) -> u32 {
-        let high = u32::from(self.n) << 3 | u32::from(self.z) << 2;
-        high | u32::from(self.c) << 1 | u32::from(self.v)
+    pub fn carry(&self) -> bool {
+        self.nzcv & 2 != 0
+    }
+
+    /// Sets flag C.
+    #[inline(always)]
+    pub fn set_carry(&mut self, carry: bool) {
+        self.nzcv = self.nzcv & !2 | u32::from(carry) << 1;
+    }
+
+    /// Flag V.
+    #[inline(always)]
+    pub(super) fn overflow(&self) -> bool {
+        self.nzcv & 1 != 0
     }
 
     /// Sets N and Z by `value`.
     #[inline(always)]
     pub(super) fn set_nz(&mut self, value: u32) {
-        self.n = value >> 31 == 1;
-        self.z = value == 0;
+        self.nzcv = self.nzcv & 3 | nz(value);
+    }
+
+    /// Sets N and Z by a 64-bit `value`.
+    pub(super) fn set_nz_long(&mut self, value: u64) {
+        let high = (value >> 32) as u32;
+        self.set_nz(high | u32::from(value as u32 != 0));
     }
 
     /// Sets N, Z, C and V by `sum`.
     #[inline(always)]
     pub(super) fn set_sum(&mut self, sum: Sum) {
-        self.set_nz(sum.value);
-        self.c = sum.carry;
-        self.v = sum.overflow;
+        self.nzcv = nz(sum.value) | u32::from(sum.carry) << 1 | u32::from(sum.overflow);
     }
 
     /// Tags the granule around `va` for this processor.
@@ -152,6 +160,12 @@ impl Regs {
     pub fn is_tagged(&self, va: VirtAddr) -> bool {
         self.exclusive == Some(granule(va.0))
     }
+}
+
+/// N and Z of a value, in their places.
+#[inline(always)]
+fn nz(value: u32) -> u32 {
+    value >> 31 << 3 | u32::from(value == 0) << 2
 }
 
 fn granule(va: u32) -> VirtAddr {

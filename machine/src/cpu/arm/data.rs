@@ -34,7 +34,7 @@ pub(super) mod opcode {
 /// `op rd, rn, #immediate`.
 #[inline(always)]
 pub(super) fn immediate<B: Bus, const OPCODE: u32>(core: &mut Core<'_, B>, w: u32) -> Outcome {
-    let second = alu::rotated_immediate(w, core.regs.c);
+    let second = alu::rotated_immediate(w, core.regs.carry());
     operate::<B, OPCODE>(core, w, second)
 }
 
@@ -55,7 +55,7 @@ pub(super) fn registers<B: Bus, const OPCODE: u32>(core: &mut Core<'_, B>, w: u3
 fn shifted_by_immediate<B: Bus, const OPCODE: u32>(core: &mut Core<'_, B>, w: u32) -> Outcome {
     let value = core.regs.r[field(w, 0)];
     let kind = Shift::from_bits(w >> 5);
-    let second = alu::shift_by_immediate(kind, w >> 7 & 31, value, core.regs.c);
+    let second = alu::shift_by_immediate(kind, w >> 7 & 31, value, core.regs.carry());
     operate::<B, OPCODE>(core, w, second)
 }
 
@@ -66,7 +66,7 @@ fn shifted_by_register<B: Bus, const OPCODE: u32>(core: &mut Core<'_, B>, w: u32
         return core.refuse(Why::PcOperand);
     }
     let (kind, amount) = (Shift::from_bits(w >> 5), core.regs.r[rs]);
-    let second = alu::shift_by_register(kind, amount, core.regs.r[rm], core.regs.c);
+    let second = alu::shift_by_register(kind, amount, core.regs.r[rm], core.regs.carry());
     core.bus.stall(1);
     operate::<B, OPCODE>(core, w, second)
 }
@@ -74,7 +74,7 @@ fn shifted_by_register<B: Bus, const OPCODE: u32>(core: &mut Core<'_, B>, w: u32
 /// Compiled once for each operation.
 #[inline(always)]
 fn operate<B: Bus, const OPCODE: u32>(core: &mut Core<'_, B>, w: u32, second: Shifted) -> Outcome {
-    let (a, b, carry) = (core.regs.r[field(w, 16)], second.value, core.regs.c);
+    let (a, b, carry) = (core.regs.r[field(w, 16)], second.value, core.regs.carry());
     match OPCODE {
         opcode::AND => logic(core, w, a & b, second.carry),
         opcode::EOR => logic(core, w, a ^ b, second.carry),
@@ -104,7 +104,7 @@ fn logic<B: Bus>(core: &mut Core<'_, B>, w: u32, value: u32, carry: bool) -> Out
         Sum {
             value,
             carry,
-            overflow: core.regs.v,
+            overflow: core.regs.overflow(),
         },
     )
 }
@@ -136,7 +136,7 @@ fn test<B: Bus>(core: &mut Core<'_, B>, w: u32, value: u32, carry: bool) -> Outc
         Sum {
             value,
             carry,
-            overflow: core.regs.v,
+            overflow: core.regs.overflow(),
         },
     )
 }

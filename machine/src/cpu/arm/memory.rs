@@ -123,7 +123,7 @@ pub(super) fn register<B: Bus>(core: &mut Core<'_, B>, w: u32) -> Outcome {
         return core.refuse(Why::PcOperand);
     }
     let kind = Shift::from_bits(w >> 5);
-    let offset = alu::shift_by_immediate(kind, w >> 7 & 31, core.regs.r[rm], core.regs.c);
+    let offset = alu::shift_by_immediate(kind, w >> 7 & 31, core.regs.r[rm], core.regs.carry());
     let address = Address::decode(&core.regs.r, w, offset.value);
     if core.arch == Arch::V5te && address.base.is_some() && rm == address.rn {
         return core.refuse(Why::OffsetIsBase);

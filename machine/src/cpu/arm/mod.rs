@@ -30,15 +30,13 @@ const EXTENSION: u32 = 15;
 #[inline(always)]
 pub(super) fn execute<B: Bus>(core: &mut Core<'_, B>, w: u32) -> Outcome {
     let cond = w >> 28;
-    if cond != ALWAYS {
-        if cond == EXTENSION {
-            return unconditional(core, w);
-        }
-        if !core.regs.passes(cond) {
-            return Ok(Flow::Next);
-        }
+    if cond == ALWAYS || core.regs.passes(cond) {
+        return dispatch(core, w);
     }
-    dispatch(core, w)
+    if cond == EXTENSION {
+        return unconditional(core, w);
+    }
+    Ok(Flow::Next)
 }
 
 /// By bits 27 to 20: one indirect jump to code that knows its operation. The register forms of data

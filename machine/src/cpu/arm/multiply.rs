@@ -55,8 +55,7 @@ fn long<B: Bus>(core: &mut Core<'_, B>, w: u32) -> Outcome {
     let value = long_value(w >> 21 & 7, r[rm], r[rs], r[high], r[low]);
     (r[high], r[low]) = ((value >> 32) as u32, value as u32);
     if bit(w, 20) {
-        core.regs.n = value >> 63 == 1;
-        core.regs.z = value == 0;
+        core.regs.set_nz_long(value);
     }
     core.bus.stall(if bit(w, 20) { 4 } else { 2 });
     Ok(Flow::Next)

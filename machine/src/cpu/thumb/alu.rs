@@ -22,7 +22,7 @@ fn set_sum<B: Bus>(core: &mut Core<'_, B>, rd: usize, sum: Sum) {
 }
 
 fn set_shifted<B: Bus>(core: &mut Core<'_, B>, rd: usize, shifted: Shifted) {
-    core.regs.c = shifted.carry;
+    core.regs.set_carry(shifted.carry);
     set_logic(core, rd, shifted.value);
 }
 
@@ -36,7 +36,7 @@ pub(super) fn compare<B: Bus>(core: &mut Core<'_, B>, a: u32, b: u32) {
 #[inline(always)]
 pub(super) fn shift_immediate<B: Bus>(core: &mut Core<'_, B>, h: u32) -> Outcome {
     let (value, kind) = (core.regs.r[low(h, 3)], Shift::from_bits(h >> 11));
-    let shifted = shift_by_immediate(kind, h >> 6 & 31, value, core.regs.c);
+    let shifted = shift_by_immediate(kind, h >> 6 & 31, value, core.regs.carry());
     set_shifted(core, low(h, 0), shifted);
     Ok(Flow::Next)
 }
@@ -76,7 +76,7 @@ pub(super) fn immediate<B: Bus>(core: &mut Core<'_, B>, h: u32) -> Outcome {
 /// The sixteen operations on two low registers.
 pub(super) fn registers<B: Bus>(core: &mut Core<'_, B>, h: u32) -> Outcome {
     let (rd, b) = (low(h, 0), core.regs.r[low(h, 3)]);
-    let (a, carry) = (core.regs.r[rd], core.regs.c);
+    let (a, carry) = (core.regs.r[rd], core.regs.carry());
     match h >> 6 & 15 {
         0 => set_logic(core, rd, a & b),
         1 => set_logic(core, rd, a ^ b),
@@ -99,7 +99,7 @@ pub(super) fn registers<B: Bus>(core: &mut Core<'_, B>, h: u32) -> Outcome {
 }
 
 fn shift<B: Bus>(core: &mut Core<'_, B>, rd: usize, kind: Shift, amount: u32) {
-    let shifted = shift_by_register(kind, amount, core.regs.r[rd], core.regs.c);
+    let shifted = shift_by_register(kind, amount, core.regs.r[rd], core.regs.carry());
     set_shifted(core, rd, shifted);
     core.bus.stall(1);
 }

@@ -456,7 +456,10 @@ fn run_space<O: Observer + Clone>(world: &mut World<O>, space: SpaceId) {
     }
 }
 
-/// A user access, retried once after `pmap_fault_fixup` if it faults.
+/// Faults that one access may take: the first-level slot, the reference, the modification.
+const FAULTS_MAX: u32 = 4;
+
+/// A user access, retried after each fault that `pmap_fault_fixup` repairs.
 fn user_access<O: Observer + Clone>(
     world: &mut World<O>,
     space: SpaceId,
@@ -466,7 +469,7 @@ fn user_access<O: Observer + Clone>(
 ) -> Outcome {
     let va = VirtAddr(va.0 & !3);
     run_space(world, space);
-    for _ in 0..2 {
+    for _ in 0..FAULTS_MAX {
         let machine = &mut world.state.machine;
         let observer = &mut world.observer;
         let got = match access {
@@ -487,6 +490,13 @@ fn user_access<O: Observer + Clone>(
             }
         }
     }
+    hangs(world, va)
+}
+
+/// The pmap says that it repaired the fault, and did not.
+fn hangs<O: Observer + Clone>(world: &mut World<O>, va: VirtAddr) -> Outcome {
+    let why = format!("the access at {va} aborts again and again");
+    world.mark(CPU0, Mark::Hang(why));
     Outcome::Fault
 }
 
@@ -499,7 +509,7 @@ fn kernel_access<O: Observer + Clone>(
     value: u32,
 ) -> Outcome {
     let va = VirtAddr(va.0 & !3);
-    for _ in 0..3 {
+    for _ in 0..FAULTS_MAX {
         let got = match access {
             Access::Store => world
                 .store(CPU0, va, Width::Word, value, false)
@@ -517,9 +527,7 @@ fn kernel_access<O: Observer + Clone>(
             return Outcome::Fault;
         }
     }
-    let why = format!("the access at {va} aborts again and again");
-    world.mark(CPU0, Mark::Hang(why));
-    Outcome::Fault
+    hangs(world, va)
 }
 
 fn page_address<O: Observer + Clone>(world: &World<O>, va: VirtAddr) -> Option<PhysAddr> {

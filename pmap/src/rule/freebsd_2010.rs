@@ -15,13 +15,25 @@
 //! write-back and without a TLB flush (B23); an entered mapping's entry is stored cacheable before the
 //! flag is looked at (B24); only the current space's mappings are flushed (B25, B46).
 
-use machine::LineOp::{Clean, Invalidate};
+use machine::LineOp::{Clean, CleanInvalidate, Invalidate};
 use machine::VirtAddr;
 
 use crate::hook::{Facts, Hook, Mapping, Verb, View};
 use crate::plan::{Do, Plan};
 use crate::rule::{flush, life, tlb};
 use crate::types::{PvFlags, SpaceId};
+
+/// Gives a buffer's mapping write permission or takes it, the kernel's own lines and TLB copy flushed before and
+/// after, as the bypass patches do it.
+pub(crate) fn buffer_write(plan: &mut Plan, va: VirtAddr, write: bool, facts: &Facts) {
+    let own_copies = |plan: &mut Plan| {
+        plan.range(Do::Dcache(CleanInvalidate), SpaceId::KERNEL, va, facts.page);
+        plan.push(Do::TlbD, SpaceId::KERNEL, va, 0);
+    };
+    own_copies(plan);
+    plan.push(Do::BufferWrite(write), SpaceId::KERNEL, va, facts.page);
+    own_copies(plan);
+}
 
 /// The rule.
 pub fn plan(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {

@@ -21,10 +21,13 @@ pub mod write_drop;
 
 use crate::hook::{Facts, Hook, Mapping, View};
 use crate::plan::{Do, Plan};
-use machine::LineOp;
+use machine::{LineOp, VirtAddr};
 
 /// A rule.
 pub type Rule = fn(&Hook, &View<'_>, &Facts, &mut Plan);
+
+/// How a rule changes the write permission of a buffer's mapping.
+type BufferWrite = fn(&mut Plan, VirtAddr, bool, &Facts);
 
 /// Flushes the TLB for a mapping as FreeBSD's wrappers do: both sides if it has been executed, the data
 /// side if referenced, nothing unless it is current.

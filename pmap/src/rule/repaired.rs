@@ -24,7 +24,7 @@
 //! count as executed: ARMv5 cannot forbid it.
 
 use machine::LineOp::{Clean, CleanInvalidate, Invalidate};
-use machine::{Access, Frame, VirtAddr};
+use machine::{Frame, VirtAddr};
 
 use crate::hook::{Facts, Hook, Mapping, Verb, View};
 use crate::plan::{Do, Plan};
@@ -35,6 +35,16 @@ const K: SpaceId = SpaceId::KERNEL;
 
 /// From this length on, a range operation works on the whole cache.
 const WHOLE: u32 = 0x4000;
+
+/// Gives a buffer's mapping write permission or takes it: as in 5, lines are written back first; then the entry, then
+/// its TLB copy.
+pub(crate) fn buffer_write(plan: &mut Plan, va: VirtAddr, write: bool, facts: &Facts) {
+    if !write {
+        plan.push(Do::Dcache(Clean), K, va, facts.page);
+    }
+    plan.push(Do::BufferWrite(write), K, va, facts.page);
+    plan.push(Do::TlbD, K, va, 0);
+}
 
 /// The rule.
 pub fn plan(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
@@ -63,10 +73,10 @@ pub fn plan(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
                 plan.push(tlb, m.space, m.va, 0);
             }
         }
-        Hook::Fixed(Access::Store) => {
-            // What an entry without rights had left no TLB copy.
+        Hook::Fixed(_) => {
+            // The TLB may have the copy of another space of this first-level table, by its domain.
             if let Some(m) = view.subject {
-                plan.push(Do::TlbD, m.space, m.va, 0);
+                plan.push(Do::TlbId, m.space, m.va, 0);
             }
         }
         Hook::Gone { verb, nth } => gone(verb, nth, view, facts, plan),

@@ -16,12 +16,11 @@
 //! Everything else is `freebsd-2010`; for `netbsd-vivt-repaired`, which has the windows of 2, it is
 //! `freebsd-2010-repaired`.
 
-use machine::LineOp::CleanInvalidate;
 use machine::VirtAddr;
 
 use crate::hook::{Facts, Hook, Mapping, View};
 use crate::plan::{Do, Plan};
-use crate::rule::{Rule, freebsd_2010, repaired};
+use crate::rule::{BufferWrite, Rule, freebsd_2010, repaired};
 use crate::skeleton::{Skeleton, freebsd_2010 as base};
 use crate::types::{PvFlags, SpaceId};
 use crate::verbs::BufferEvent;
@@ -56,25 +55,46 @@ pub fn unmapped_nosync(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut P
 
 /// `ubc-readonly-window`.
 pub fn ubc(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
-    ubc_over(freebsd_2010::plan, hook, view, facts, plan);
+    let below = (
+        freebsd_2010::plan as Rule,
+        freebsd_2010::buffer_write as BufferWrite,
+    );
+    ubc_over(below, hook, view, facts, plan);
 }
 
 /// `netbsd-vivt-repaired`.
 pub fn ubc_repaired(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
-    ubc_over(repaired::plan, hook, view, facts, plan);
+    let below = (
+        repaired::plan as Rule,
+        repaired::buffer_write as BufferWrite,
+    );
+    ubc_over(below, hook, view, facts, plan);
 }
 
-fn ubc_over(below: Rule, hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
+fn ubc_over(
+    (below, buffer_write): (Rule, BufferWrite),
+    hook: &Hook,
+    view: &View<'_>,
+    facts: &Facts,
+    plan: &mut Plan,
+) {
     let Hook::Buffer(event, va) = *hook else {
         return below(hook, view, facts, plan);
     };
+    let mut window = |write: bool| {
+        let has = mapped(view).map(|m| m.pte.writable());
+        map(plan, view, va, facts);
+        if has.unwrap_or(true) != write {
+            buffer_write(plan, va, write, facts);
+        }
+    };
     match event {
-        BufferEvent::Acquired { write } => window(plan, view, va, write, facts),
-        BufferEvent::IoStart { read: true } => window(plan, view, va, true, facts),
+        BufferEvent::Acquired { write } => window(write),
+        BufferEvent::IoStart { read: true } => window(true),
         BufferEvent::IoStart { read: false } => map(plan, view, va, facts),
         BufferEvent::Released if mapped(view).is_some() => match executed(view) {
             true => plan.push(Do::BufferUnmap, K, va, facts.page),
-            false => window(plan, view, va, false, facts),
+            false => window(false),
         },
         _ => {}
     }
@@ -101,22 +121,4 @@ fn map(plan: &mut Plan, view: &View<'_>, va: VirtAddr, facts: &Facts) {
     if let (None, Some(frame)) = (mapped(view), view.frame) {
         plan.push(Do::BufferMap(frame), K, va, facts.page);
     }
-}
-
-/// Maps it with or without write permission.
-fn window(plan: &mut Plan, view: &View<'_>, va: VirtAddr, write: bool, facts: &Facts) {
-    let has = mapped(view).map(|m| m.pte.writable());
-    map(plan, view, va, facts);
-    if has.unwrap_or(true) == write {
-        return;
-    }
-    own_copies(plan, va, facts);
-    plan.push(Do::BufferWrite(write), K, va, facts.page);
-    own_copies(plan, va, facts);
-}
-
-/// The kernel's own lines and TLB copy of a window.
-fn own_copies(plan: &mut Plan, va: VirtAddr, facts: &Facts) {
-    plan.range(Do::Dcache(CleanInvalidate), K, va, facts.page);
-    plan.push(Do::TlbD, K, va, 0);
 }

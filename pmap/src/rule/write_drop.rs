@@ -17,14 +17,12 @@
 //! asked again. Everything else is the rule below: `freebsd-2010` for the six, `freebsd-2010-repaired` for
 //! the one that is meant to be used.
 
-use machine::LineOp::CleanInvalidate;
-use machine::{Access, VirtAddr};
+use machine::Access;
 
 use crate::hook::{Facts, Hook, View};
-use crate::plan::{Do, Plan};
-use crate::rule::{Rule, freebsd_2010, repaired};
+use crate::plan::Plan;
+use crate::rule::{BufferWrite, Rule, freebsd_2010, repaired};
 use crate::skeleton::{Skeleton, freebsd_2010 as base};
-use crate::types::SpaceId;
 use crate::verbs::BufferEvent;
 
 /// Where write permission is taken away.
@@ -60,35 +58,36 @@ pub fn fault_skeleton() -> Skeleton {
 }
 
 macro_rules! rules {
-    ($($(#[$doc:meta])* $name:ident: $at:ident, $by:ident, $below:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident: $at:ident, $by:ident, $below:ident;)*) => {$(
         $(#[$doc])*
         pub fn $name(hook: &Hook, view: &View<'_>, facts: &Facts, plan: &mut Plan) {
-            write_drop(Drop::$at, Rearm::$by, $below, (hook, view, facts), plan);
+            let below = ($below::plan as Rule, $below::buffer_write as BufferWrite);
+            write_drop(Drop::$at, Rearm::$by, below, (hook, view, facts), plan);
         }
     )*};
 }
 
 rules! {
     /// `write-drop-io-done-explicit`.
-    io_done_explicit: IoDone, Explicit, freebsd_2010::plan;
+    io_done_explicit: IoDone, Explicit, freebsd_2010;
     /// `write-drop-io-done-fault`.
-    io_done_fault: IoDone, Fault, freebsd_2010::plan;
+    io_done_fault: IoDone, Fault, freebsd_2010;
     /// `write-drop-bqrelse-explicit`.
-    bqrelse_explicit: Bqrelse, Explicit, freebsd_2010::plan;
+    bqrelse_explicit: Bqrelse, Explicit, freebsd_2010;
     /// `write-drop-bqrelse-fault`.
-    bqrelse_fault: Bqrelse, Fault, freebsd_2010::plan;
+    bqrelse_fault: Bqrelse, Fault, freebsd_2010;
     /// `write-drop-after-uiomove-explicit`.
-    after_uiomove_explicit: AfterUiomove, Explicit, freebsd_2010::plan;
+    after_uiomove_explicit: AfterUiomove, Explicit, freebsd_2010;
     /// `write-drop-after-uiomove-fault`.
-    after_uiomove_fault: AfterUiomove, Fault, freebsd_2010::plan;
+    after_uiomove_fault: AfterUiomove, Fault, freebsd_2010;
     /// `repaired-write-drop`.
-    repaired_bqrelse_explicit: Bqrelse, Explicit, repaired::plan;
+    repaired_bqrelse_explicit: Bqrelse, Explicit, repaired;
 }
 
 fn write_drop(
     at: Drop,
     by: Rearm,
-    below: Rule,
+    (below, buffer_write): (Rule, BufferWrite),
     (hook, view, facts): (&Hook, &View<'_>, &Facts),
     plan: &mut Plan,
 ) {
@@ -96,7 +95,7 @@ fn write_drop(
         return below(hook, view, facts, plan);
     };
     match change(at, by, hook) {
-        Some(write) if write != m.pte.writable() => set(plan, m.va, write, facts),
+        Some(write) if write != m.pte.writable() => buffer_write(plan, m.va, write, facts),
         Some(_) => {}
         None => below(hook, view, facts, plan),
     }
@@ -117,16 +116,4 @@ fn change(at: Drop, by: Rearm, hook: &Hook) -> Option<bool> {
         Hook::Fault(Access::Store) if by == Rearm::Fault => Some(true),
         _ => None,
     }
-}
-
-fn set(plan: &mut Plan, va: VirtAddr, write: bool, facts: &Facts) {
-    own_copies(plan, va, facts);
-    plan.push(Do::BufferWrite(write), SpaceId::KERNEL, va, facts.page);
-    own_copies(plan, va, facts);
-}
-
-/// The kernel's own lines and TLB copy of a buffer page.
-fn own_copies(plan: &mut Plan, va: VirtAddr, facts: &Facts) {
-    plan.range(Do::Dcache(CleanInvalidate), SpaceId::KERNEL, va, facts.page);
-    plan.push(Do::TlbD, SpaceId::KERNEL, va, 0);
 }

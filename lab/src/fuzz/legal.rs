@@ -9,7 +9,8 @@
 //! 4. A device writes a page that no user maps and whose bytes do not matter; it reads one that no user may
 //!    write at that time. Buffers are told.
 //! 5. A program executes only what is mapped executable; `remove_pages` is of who runs, and `activate` comes from
-//!    a process that runs, whose space stays or is exchanged (exec).
+//!    a process that runs, whose space stays or is exchanged (exec). A program syncs a page that it maps once: lines of
+//!    another address are not reached by the one that it names.
 //!
 //! How a kernel calls its pmap differs ([`Caller`]): whether a writer says so when it takes a buffer, and whether
 //! a page may have two kernel addresses, as FreeBSD's clustered transfers make them and NetBSD's never do.
@@ -266,7 +267,11 @@ impl Legal {
             Op::Store(s, v, _) => user(s, v).is_some_and(|m| m.write),
             Op::Sync(s, v, len) => {
                 let inside = (v.0 & (self.ground.page - 1)) + len <= self.ground.page;
-                user(s, v).is_some() && inside && *len > 0
+                let once = |m: UserMap| {
+                    let maps = self.users[usize::from(s.0) - 1].iter().flatten();
+                    maps.filter(|other| other.page == m.page).count() == 1
+                };
+                user(s, v).is_some_and(once) && inside && *len > 0
             }
             Op::Recycle(p) => self.known(*p) && self.unmapped_by_users(*p),
             Op::Zero(p) => self.is_fresh(*p) && self.unmapped(*p),

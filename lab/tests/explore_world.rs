@@ -352,19 +352,17 @@ fn threads_change_nothing() {
     }
 }
 
+/// A search to be stopped and gone on with.
+fn stoppable() -> WorldModel {
+    let policy = policy("always-flush");
+    model(MACHINE, policy, &scope("user"), Symmetry::On)
+}
+
 #[test]
 fn a_checkpoint_goes_on_where_it_stopped() {
-    let make = || {
-        model(
-            MACHINE,
-            policy("always-flush"),
-            &scope("user"),
-            Symmetry::On,
-        )
-    };
-    let (ended, whole) = search(make(), false);
+    let (ended, whole) = search(stoppable(), false);
     assert_eq!(ended, Ended::Closed);
-    let mut part = Search::new(make(), Fingerprints::default());
+    let mut part = Search::new(stoppable(), Fingerprints::default());
     let limits = Limits {
         states: 5000,
         bytes: 1 << 30,
@@ -373,8 +371,9 @@ fn a_checkpoint_goes_on_where_it_stopped() {
     part.run(&limits, |_| ControlFlow::Continue(()));
     let path = std::env::temp_dir().join(format!("pmaplab-checkpoint-{}", std::process::id()));
     lab::explore::checkpoint::save(&part, "key", &path).expect("it can be written");
-    assert!(lab::explore::checkpoint::load(make(), "other", &path).is_err());
-    let mut rest = lab::explore::checkpoint::load(make(), "key", &path).expect("it can be read");
+    assert!(lab::explore::checkpoint::load(stoppable(), "other", &path).is_err());
+    let mut rest =
+        lab::explore::checkpoint::load(stoppable(), "key", &path).expect("it can be read");
     std::fs::remove_file(&path).expect("it is there");
     let limits = Limits {
         states: u64::MAX,
@@ -532,16 +531,8 @@ fn repair_says_that_there_is_none() {
 /// to what a search without a bound comes to.
 #[test]
 fn a_search_stops_at_its_memory_and_goes_on_with_more() {
-    let make = || {
-        model(
-            MACHINE,
-            policy("always-flush"),
-            &scope("user"),
-            Symmetry::On,
-        )
-    };
-    let (_, whole) = search(make(), false);
-    let mut part = Search::new(make(), Fingerprints::default());
+    let (_, whole) = search(stoppable(), false);
+    let mut part = Search::new(stoppable(), Fingerprints::default());
     let limits = |bytes| Limits {
         states: u64::MAX,
         bytes,

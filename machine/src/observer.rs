@@ -176,7 +176,7 @@ pub enum Mark {
         /// Length, bytes.
         len: u32,
     },
-    /// Bytes are copied as a page copy: each keeps its status.
+    /// A page was filled with the bytes of another; each has the status of the one it was copied from.
     Copied {
         /// From.
         from: PhysAddr,

@@ -14,9 +14,10 @@
 //! 5. A buffer is unmapped only when it is released. A frame changes hands only when nothing maps it.
 //! 6. The VM and the page daemon (`paging` scopes) take marks, rights or mappings away only from pages that no
 //!    acquired buffer holds; `pmap_remove_all` only where no buffer does, for a buffer's pages are wired.
-//! 7. Instructions are fetched ahead only from pages mapped to be executed, except in scope `wild`.
+//! 7. A program syncs a page that its space maps once: a sync at one address does not reach the lines of another.
+//! 8. Instructions are fetched ahead only from pages mapped to be executed, except in scope `wild`.
 
-use pmap::{PmapCtx, PvFlags, SpaceId};
+use pmap::{PmapCtx, PvEntry, PvFlags, SpaceId};
 
 use crate::op::{Event, Op, Page, Rights, Space, Use, Va, frame};
 use crate::oracle::Oracle;
@@ -246,8 +247,10 @@ pub enum Act {
     Fetch(Space, Va),
     /// `pmap_enter` of a page.
     Enter(Space, Va, Page),
-    /// `pmap_remove`, or the program's sync: where there is a mapping.
+    /// `pmap_remove`: where there is a mapping.
     Mapped(Space, Va),
+    /// The program's sync: where there is a mapping, the only one of its page.
+    Sync(Space, Va),
     /// `pmap_protect`: where there is a writable mapping.
     Protect(Space, Va),
     /// A switch to the space.
@@ -379,7 +382,7 @@ fn user_moves(
     add(Act::User(space, va), &[Op::Load(space, va)]);
     add(Act::User(space, va), &[Op::Store(space, va, FRESH)]);
     if scope.sync {
-        add(Act::Mapped(space, va), &[Op::Sync(space, va, 4)]);
+        add(Act::Sync(space, va), &[Op::Sync(space, va, 4)]);
     }
 }
 
@@ -467,13 +470,25 @@ impl Facts<'_> {
         self.world.pmap().cpus[0].current == Some(SpaceId(u16::from(space.0)))
     }
 
-    fn flags(&self, space: Space, va: Va) -> Option<PvFlags> {
+    fn mapping(&self, space: Space, va: Va) -> Option<&PvEntry> {
         let space = SpaceId(u16::from(space.0));
         let pmap = self.world.pmap();
         let frames = [Frame(0), Frame(1)].into_iter();
         let mut all = frames.flat_map(|f| pmap.mappings(f));
         all.find(|m| m.space == space && m.va == VirtAddr(va.0))
-            .map(|m| m.flags)
+    }
+
+    fn flags(&self, space: Space, va: Va) -> Option<PvFlags> {
+        self.mapping(space, va).map(|m| m.flags)
+    }
+
+    /// Whether the mapping there is the only one of its page in the space.
+    fn once(&self, space: Space, va: Va) -> bool {
+        let pmap = self.world.pmap();
+        self.mapping(space, va).is_some_and(|m| {
+            let same = pmap.mappings(m.frame).filter(|o| o.space == m.space);
+            same.count() == 1
+        })
     }
 
     fn frame(&self, page: Page) -> Frame {
@@ -504,6 +519,7 @@ impl Facts<'_> {
                 self.runs(s) && !invalid
             }
             Act::Mapped(s, va) => self.runs(s) && self.flags(s, va).is_some(),
+            Act::Sync(s, va) => self.runs(s) && self.once(s, va),
             Act::Protect(s, va) => {
                 let writes = |f: PvFlags| f.contains(PvFlags::WRITE);
                 self.runs(s) && self.flags(s, va).is_some_and(writes)

@@ -165,18 +165,22 @@ impl Bench {
         self.run(base, &moves, |_| true).is_none()
     }
 
-    /// A random input; every other one has acts of the hardware.
+    /// A random input; every other one has acts of the hardware. While another space comes to run, it fetches nothing
+    /// ahead: between the flush of the caches and the new table a line would come in through the old one, and no
+    /// policy here promises more.
     pub fn random(&self, inputs: &mut Inputs) -> Vec<Move> {
         let bytes = inputs.next(BYTES_MAX).to_vec();
         let mut u = Unstructured::new(&bytes);
         let ops = generate::sequence(&mut u, &self.ground, self.caller, OPS_MAX);
         let acts = inputs.word() % 2 == 1;
-        let ops = ops.unwrap_or_default().into_iter();
-        ops.map(|op| {
+        let ops = ops.unwrap_or_default();
+        let switches = switches(&self.ground, self.caller, &ops);
+        let ops = ops.into_iter().zip(switches);
+        ops.map(|(op, switches)| {
             let during = (acts && inputs.word().is_multiple_of(4)).then(|| {
                 let most = [STEPS / 8, STEPS][inputs.word() as usize % 2];
                 let n = (inputs.word() % most) as u32;
-                (n, self.hardware(inputs, &op))
+                (n, self.hardware(inputs, &op, !switches))
             });
             Move { during, op }
         })
@@ -195,8 +199,9 @@ impl Bench {
         beginning.iter().copied().chain(more).collect()
     }
 
-    /// An act of the hardware during an operation; at the operation's own address, every other time.
-    fn hardware(&self, inputs: &mut Inputs, op: &Op) -> Op {
+    /// An act of the hardware during an operation; at the operation's own address, every other time. Whether it may
+    /// fetch ahead is said.
+    fn hardware(&self, inputs: &mut Inputs, op: &Op, ahead: bool) -> Op {
         let ground = &self.ground;
         let places = [&ground.user[..], &ground.kernel[..], &ground.scratch[..]].concat();
         let any = places[inputs.word() as usize % places.len()];
@@ -206,12 +211,12 @@ impl Bench {
         };
         let va = Va(page + ground.word(inputs.word() as u8));
         match inputs.word() % 10 {
-            0..=2 => Op::Prefetch(va),
-            3..=4 => Op::PrefetchInstruction(va),
-            5..=6 => Op::Evict(va),
-            7 => Op::EvictAll,
-            8 => Op::Drain,
-            _ => Op::TlbDrop(va),
+            0..=2 if ahead => Op::Prefetch(va),
+            3..=4 if ahead => Op::PrefetchInstruction(va),
+            5 => Op::EvictAll,
+            6 => Op::Drain,
+            7 => Op::TlbDrop(va),
+            _ => Op::Evict(va),
         }
     }
 
@@ -228,7 +233,12 @@ impl Bench {
         };
         let moves = shrink::minimise(moves, simpler, |trial| {
             let ops: Vec<Op> = trial.iter().map(|m| m.op).collect();
-            Legal::allows(&ground, caller, &ops) && fails(self, trial)
+            let legal = || {
+                let switches = switches(&ground, caller, &ops);
+                let ahead = |m: &Move| m.during.is_some_and(|(_, op)| looks_ahead(&op));
+                !trial.iter().zip(switches).any(|(m, s)| s && ahead(m))
+            };
+            Legal::allows(&ground, caller, &ops) && legal() && fails(self, trial)
         });
         if moves.iter().any(|m| m.during.is_some()) {
             return moves;
@@ -239,6 +249,21 @@ impl Bench {
         });
         plain(&ops)
     }
+}
+
+/// For each operation, whether another space comes to run in it.
+fn switches(ground: &Ground, caller: Caller, ops: &[Op]) -> Vec<bool> {
+    let mut legal = Legal::new(ground, caller);
+    let switches = |op| {
+        let ran = legal.running;
+        legal.take(op);
+        legal.running != ran
+    };
+    ops.iter().map(switches).collect()
+}
+
+fn looks_ahead(op: &Op) -> bool {
+    matches!(op, Op::Prefetch(_) | Op::PrefetchInstruction(_))
 }
 
 /// Operations as an input without acts of the hardware.

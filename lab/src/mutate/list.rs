@@ -37,8 +37,6 @@ pub struct Mutant {
     pub name: String,
     /// Whether it only drops something.
     pub drops: bool,
-    /// Whether it does less than its base, if anything.
-    pub does_less: bool,
     change: Mutation,
 }
 
@@ -62,18 +60,9 @@ impl Mutant {
                     ..
                 })
         );
-        let does_less = drops
-            || matches!(
-                edit,
-                Edit::Plan(PlanEdit {
-                    change: Change::Replace(..),
-                    ..
-                })
-            );
         Self {
             name: edit.to_string(),
             drops,
-            does_less,
             change: Mutation::Edit(edit),
         }
     }
@@ -86,7 +75,6 @@ impl Mutant {
                 .replace("start 1 ", "start line ")
                 .replace("end 1 ", "end line "),
             drops: false,
-            does_less: start >= 0 && end >= 0,
             change: Mutation::Lines(at, which, start, end),
         }
     }
@@ -110,6 +98,17 @@ impl Mutant {
     /// Whether it is about lines of a page.
     pub fn needs_lines(&self) -> bool {
         matches!(self.change, Mutation::Lines(..))
+    }
+
+    /// Whether it does less than its base, or another thing in its place: what is dearer then was there for speed.
+    pub fn does_less(&self) -> bool {
+        match self.change {
+            Mutation::Edit(Edit::Plan(PlanEdit { change, .. })) => {
+                self.drops || matches!(change, Change::Replace(..))
+            }
+            Mutation::Edit(_) => self.drops,
+            Mutation::Lines(_, _, start, end) => start >= 0 && end >= 0,
+        }
     }
 
     /// Whether it is about a step for the second level.

@@ -42,7 +42,7 @@ pub struct Place {
 }
 
 /// Two processes without a buffer; one with a buffer and the page daemon; one whose pages are zeroed and copied;
-/// one with two addresses and the page daemon, where a program's sync at one of them owes the other nothing.
+/// one with two addresses and the page daemon.
 fn scopes() -> [Scope; 4] {
     let scope = |name| Scope::by_name(name).expect("a scope of ours");
     let daemon = Scope {
@@ -59,7 +59,6 @@ fn scopes() -> [Scope; 4] {
         buffer: false,
         dma: false,
         paging: true,
-        sync: false,
         ..scope("alias")
     };
     [scope("user"), windows, alias, daemon]

@@ -80,9 +80,10 @@ impl Bits {
 
     /// Every bit set.
     pub fn full(bytes: u32) -> Self {
-        let mut bits = Self::new(bytes);
-        (0..bytes as usize).for_each(|n| bits.set(n, 1));
-        bits
+        let whole = [u64::MAX].repeat(bytes as usize / 64);
+        let rest = (1 << (bytes % 64)) - 1;
+        let rest = (rest != 0).then_some(rest);
+        Self(whole.into_iter().chain(rest).collect())
     }
 
     /// Whether every bit of `others` is set here.

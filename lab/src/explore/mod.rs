@@ -8,6 +8,7 @@
 pub mod checkpoint;
 pub mod codec;
 pub mod engine;
+pub mod facts;
 pub mod model;
 pub mod scope;
 pub mod store;

@@ -11,7 +11,8 @@ use pmap::{PmapCtx, PmapVerbs, Policy, SpaceId};
 
 use super::codec::{Codec, Ends, Symmetry};
 use super::engine::{Model, Outcome};
-use super::scope::{Facts, Move, Phase, Place, Scope, moves};
+use super::facts::Facts;
+use super::scope::{Move, Phase, Place, Scope, moves};
 use super::store::{Arena, Fingerprints};
 use crate::op::{CPU0, Op, Outcome as OpOutcome, Page};
 use crate::oracle::{Kind, Oracle};
